@@ -22,7 +22,7 @@ from delta_ops.clock import DAY_MS, system_clock
 from delta_ops.maintenance import vacuum
 from tests.spark.killed_writers import DEATHS, NUM_ROWS
 from tests.support.servers.azure import AzureServer
-from tests.support.servers.s3 import S3Server
+from tests.support.servers.s3 import Failure, S3Server
 
 pytestmark = pytest.mark.spark
 
@@ -95,3 +95,31 @@ def test_writers_at_the_same_time_all_commit(
         versions = list(pool.map(append, range(4)))
     assert sorted(version or 0 for version in versions) == list(range(1, 5))
     assert sorted(da.to_table(log)["id"].to_pylist()) == list(range(40))
+
+
+LOST = Failure(500, "InternalError", lands=True)
+REFUSED = Failure(503, "SlowDown")
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        pytest.param(LOST, id="lost answer"),
+        pytest.param(REFUSED, id="busy store", marks=pytest.mark.full),
+    ],
+)
+def test_failed_answers_to_data_files_of_executors_lose_and_double_nothing(
+    store_spark: SparkSession, s3_server: S3Server, failure: Failure
+) -> None:
+    log = DeltaLog(f"s3://{s3_server.new_bucket()}/t", s3_server.storage_options)
+    rows = store_spark.range(40, numPartitions=2).selectExpr("id", "id % 2 AS p")
+    of_data = failure._replace(of=".parquet")
+    with s3_server.recording() as requests:
+        with s3_server.failing(of_data, of_data):
+            ds.write(rows, log, partition_by=["p"])
+        with s3_server.failing(of_data, of_data):
+            ds.update(store_spark, log, {"id": "id + 100"}, "id % 10 = 1")
+    paths = [each.path for each in requests if each.kind == "PUT" and ".parquet" in each.path]
+    assert len(paths) >= len(set(paths)) + 4  # each failed write was sent again
+    expected = sorted(each + 100 if each % 10 == 1 else each for each in range(40))
+    assert sorted(da.to_table(log)["id"].to_pylist()) == expected

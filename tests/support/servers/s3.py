@@ -35,12 +35,15 @@ class Request(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """The answer to a conditional write."""
+    """The answer to a write."""
 
     status: int
     code: str
     lands: bool = False
     """Whether the write still happens, so that only its answer is lost."""
+    of: str = ""
+    """A part of the paths whose writes fail, with a condition or without; "" for any conditional
+    write."""
 
 
 class S3Server:
@@ -88,7 +91,7 @@ class S3Server:
 
     @contextmanager
     def failing(self, *failures: Failure) -> Iterator[None]:
-        """Let the next conditional writes fail one after another; later writes succeed."""
+        """Let the next writes of each `of` fail one after another; later writes succeed."""
         self._ask("PUT", "/_answers", json.dumps([each._asdict() for each in failures]).encode())
         yield
         self._ask("PUT", "/_answers", b"[]")

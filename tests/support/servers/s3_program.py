@@ -3,7 +3,7 @@
 Prints its port. Besides S3 it answers requests of the tests: GET /_requests returns the requests
 since the last DELETE of it, PUT /_objects puts many objects at once, PUT /_hold holds each GET of
 an object until this many are concurrent or a second has passed, PUT /_hold_lists does so with
-listings, and PUT /_answers sets how the next conditional writes fail.
+listings, and PUT /_answers sets how the next writes fail.
 
 An access key that begins with "wrong-" is rejected; moto knows any other key.
 
@@ -67,16 +67,30 @@ class RecordingApp:
         is_list = "list-type" in request["query"]
         if request["method"] == "GET" and is_list == self._holds_lists:
             self._hold()
-        if environ.get("HTTP_IF_NONE_MATCH") == "*":
-            return self._write_conditionally(environ, start_response)
+        is_conditional = environ.get("HTTP_IF_NONE_MATCH") == "*"
+        failure = self._failure_of(request, is_conditional=is_conditional)
+        if is_conditional or failure is not None:
+            return self._write(environ, start_response, failure)
         return self._s3(environ, start_response)  # type: ignore[no-any-return]
 
-    def _write_conditionally(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+    def _failure_of(
+        self, request: dict[str, str], *, is_conditional: bool
+    ) -> dict[str, Any] | None:
+        """Take the next failure of the request's path."""
+        if not is_conditional and request["method"] not in ("PUT", "POST"):
+            return None
         with self._lock:
-            failure = self._failures.pop(0) if self._failures else None
+            for number, failure in enumerate(self._failures):
+                if failure["of"] in request["path"] if failure["of"] else is_conditional:
+                    return self._failures.pop(number)
+        return None
+
+    def _write(
+        self, environ: dict[str, Any], start_response: Any, failure: dict[str, Any] | None
+    ) -> Iterable[bytes]:
         prefixes = ("/careless-", *(["/half-careless-"] if environ["QUERY_STRING"] else []))
         if environ["PATH_INFO"].startswith(prefixes):
-            del environ["HTTP_IF_NONE_MATCH"]
+            environ.pop("HTTP_IF_NONE_MATCH", None)
         if failure is None:
             with self._one_by_one:
                 return list(self._s3(environ, start_response))
