@@ -20,7 +20,7 @@ import delta_ops.arrow as da
 from delta_ops import DeltaLog, col
 from delta_ops.arrow.engine import ArrowEngine
 from delta_ops.cli.main import cli
-from delta_ops.ddl import cluster_by
+from delta_ops.ddl import cluster_by, set_properties
 from delta_ops.protocol.file_names import checkpoint_part_name
 from tests.support.clones import prefix_naming, shallow_clone
 from tests.support.tables import rows, rows_by_deltalake
@@ -422,6 +422,10 @@ def test_optimize_clusters_and_purges(tmp_path: Path) -> None:
     assert run("optimize", table, "--purge", "--max-size", "1GB").exit_code == 2
     assert "nothing to do" in run("optimize", table, "--purge", "--old-schema").stdout
     assert "set delta.parquet" in run("optimize", table, "--purge", "--other-codec").stderr
+    set_properties(table, {"delta.parquet.compression.codec": "gzip"})
+    num_files = DeltaLog(table).snapshot().num_files
+    assert output("optimize", table, "--purge", "--other-codec")["removed_files"] == num_files
+    assert "nothing to do" in run("optimize", table, "--purge", "--other-codec").stdout
     assert "nothing to do" in run("optimize", table, "--max-size", "1GB").stdout
     cluster_by(table, ["id"])
     assert output("optimize", table, "--cluster", "--full")["ordered_by"] == ["id"]

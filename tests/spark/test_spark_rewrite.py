@@ -19,10 +19,11 @@ from pyspark.sql import SparkSession
 import delta_ops.arrow as da
 import delta_ops.spark as ds
 from delta_ops import DeltaLog, begin
+from delta_ops.ddl import set_properties
 from delta_ops.errors import InvalidRequestError, StorageError
 from delta_ops.events import Event, Progress, ignore
 from delta_ops.log.commit_file import create_commit
-from delta_ops.maintenance import optimize
+from delta_ops.maintenance import optimize, purge
 from delta_ops.protocol.actions import AddFile
 from delta_ops.spark.write.data_files import rewrite_rows
 from delta_ops.storage import open_storage
@@ -243,3 +244,25 @@ def test_an_interrupt_ends_all_groups_that_are_under_way(
     monkeypatch.undo()
     optimize(DeltaLog(tmp_path), engine=ds.rewrite(spark))
     assert rows_by_deltalake(tmp_path) == rows(expected)
+
+
+@pytest.mark.parametrize(
+    ("codec", "stored"),
+    [
+        ("zstd", "ZSTD"),
+        pytest.param("lz4", "LZ4", marks=pytest.mark.full),
+        pytest.param("none", "UNCOMPRESSED", marks=pytest.mark.full),
+    ],
+)
+def test_a_purge_rewrites_files_of_another_codec_once(
+    tmp_path: Path, spark: SparkSession, codec: str, stored: str
+) -> None:
+    expected = write_small_files(tmp_path, "x")
+    set_properties(tmp_path, {"delta.parquet.compression.codec": codec})
+    engine = ds.rewrite(spark)
+    assert purge(tmp_path, other_codec=True, engine=engine).files_removed == 6
+    log = DeltaLog(tmp_path)
+    footers = [pq.read_metadata(tmp_path / add.path) for add in log.snapshot().add_files()]
+    assert {each.row_group(0).column(0).compression for each in footers} == {stored}
+    assert sorted(map(str, rows(da.to_table(log)))) == sorted(map(str, rows(expected)))
+    assert not purge(tmp_path, other_codec=True, engine=engine).plan.has_work
