@@ -153,7 +153,9 @@ def test_a_file_with_other_bytes_is_no_own_file(tmp_path: Path) -> None:
     storage.create("a", b"another's")
     assert create_own(storage, "a", b"another's")
     assert not create_own(storage, "a", b"ours")
-    with pytest.raises(StorageError, match="a could not be created: a file with other bytes"):
+    with pytest.raises(
+        StorageError, match="a could not be created: another file has this random name"
+    ):
         create_unique(storage, "a", b"ours")
     assert storage.read("a") == b"another's"
 

@@ -157,7 +157,7 @@ NUMBER = StructType((StructField("id", LONG),))
             "'id' is int64 in the table and string in the data",
             id="a type",
         ),
-        pytest.param({"row_rules": frozenset()}, "demands NOT NULL id", id="a rule not checked"),
+        pytest.param({"row_rules": frozenset()}, "requires NOT NULL id", id="a rule not checked"),
     ],
 )
 def test_files_that_do_not_fit_the_table_are_refused(
@@ -203,7 +203,9 @@ def test_columns_that_the_table_has_not_are_refused(tmp_path: Path) -> None:
     ("changes", "message"),
     [
         pytest.param({"size": -1}, "has -1 bytes", id="fewer bytes than none"),
-        pytest.param({"partition_values": {"id": "a"}}, "'id': .*'a' is no long", id="no number"),
+        pytest.param(
+            {"partition_values": {"id": "a"}}, "'id': .*'a' is not a valid long", id="no number"
+        ),
     ],
 )
 def test_commits_that_would_make_the_table_unreadable_are_refused(

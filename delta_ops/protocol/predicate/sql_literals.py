@@ -82,7 +82,7 @@ def literal(node: exp.Expr) -> Any:
             return _negative_number(negated)
         case exp.Concat():
             raise refusal(node, "is not a single literal")
-    raise refusal(node, "is no literal")
+    raise refusal(node, "is not a literal")
 
 
 def unwrap(node: exp.Expr) -> exp.Expr:
@@ -141,7 +141,7 @@ def _negative_number(node: exp.Neg) -> Any:
             return _cast(-value, operand)
     value = literal(operand)
     if not _is_number(value):
-        raise refusal(node, "is no literal")
+        raise refusal(node, "is not a literal")
     return SqlDouble(-value) if isinstance(value, float) else -value
 
 
