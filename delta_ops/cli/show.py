@@ -89,8 +89,8 @@ def show_command(
     show_fields({name: value for name, value in shown.items() if value not in (None, "")})
     if snapshot.metadata.configuration:
         click.echo("properties")
-        values = sorted(snapshot.metadata.configuration.items())
-        show_fields({make_printable(name): value for name, value in values}, indent="  ")
+        properties = sorted(snapshot.metadata.configuration.items())
+        show_fields({make_printable(name): value for name, value in properties}, indent="  ")
     click.echo()
     show_columns(snapshot)
 
