@@ -230,8 +230,9 @@ def test_a_wheel_installed_elsewhere_runs_the_command(site: Path, tmp_path: Path
 
 def test_a_wheel_installed_elsewhere_finds_its_java_sources(site: Path, tmp_path: Path) -> None:
     program = (
-        "from delta_ops.spark import compiled; "
-        "print(compiled.__file__, 'PathCatalog.java' in compiled.sources_of('delta'))"
+        "from delta_ops.spark import java_sources; "
+        "found = java_sources.java_sources('delta', (3, 5), '2.12.18'); "
+        "print(java_sources.__file__, {'PathCatalog.java', 'ExpressionUtils.java'} <= set(found))"
     )
     shown = subprocess.run(
         [sys.executable, "-c", program],
@@ -241,7 +242,7 @@ def test_a_wheel_installed_elsewhere_finds_its_java_sources(site: Path, tmp_path
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(site)},
     )
-    assert shown.stdout.split() == [str(site / "delta_ops/spark/compiled.py"), "True"]
+    assert shown.stdout.split() == [str(site / "delta_ops/spark/java_sources.py"), "True"]
 
 
 def test_without_its_extra_the_command_says_what_to_install(site: Path, tmp_path: Path) -> None:

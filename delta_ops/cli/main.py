@@ -8,6 +8,7 @@ one object per line for `history`, `files`, `head`, `changes`, and for each tabl
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from typing import Any
 
 import click
@@ -31,6 +32,7 @@ from delta_ops.cli.rows import changes_command, count_command, head_command, sch
 from delta_ops.cli.show import advise_command, files_command, history_command, show_command
 from delta_ops.cli.tables import clone_command, convert_command, drop_command, manifest_command
 from delta_ops.cli.vacuum import vacuum_command
+from delta_ops.cli.versions import installed
 from delta_ops.maintenance.registry import OPERATIONS
 
 
@@ -43,6 +45,8 @@ class _Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         with report_errors():
+            if ctx.params["version"]:
+                return _show_version(ctx, all_parts=ctx.params["verbose"])
             return super().invoke(ctx)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -53,12 +57,20 @@ class _Commands(click.Group):
                 formatter.write_dl([(name, text.partition("\n")[0]) for name, text in helps])
 
 
+def _show_version(ctx: click.Context, *, all_parts: bool) -> None:
+    click.echo(f"{ctx.info_name}, version {version('delta_ops')}")
+    if all_parts:
+        for name, found in installed():
+            click.echo(f"{name}: {found}")
+
+
 @click.group(
     cls=_Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )
-@click.version_option(package_name="delta_ops")
-def cli() -> None:
+@click.option("--version", is_flag=True, help="Show the version and exit.")
+@click.option("-v", "--verbose", is_flag=True, help="With --version: of all parts, for a report.")
+def cli(**_options: bool) -> None:
     """Inspect and maintain Delta tables. TABLE is a local path or a URI."""
 
 

@@ -9,24 +9,31 @@ except ImportError as error:
         "delta_ops.spark needs the package pyspark; install it with: pip install 'delta_ops[spark]'"
     ) from error
 
-from delta_ops.spark.delta_format.register import register, unregister
-from delta_ops.spark.read.changes import read_changes
-from delta_ops.spark.read.read import read
-from delta_ops.spark.session.packages import packages
-from delta_ops.spark.session.progress import show_progress
-from delta_ops.spark.session.session import get_session
-from delta_ops.spark.streaming.read import read_stream
-from delta_ops.spark.streaming.write import write_stream
-from delta_ops.spark.verbs import (
-    check_rows,
-    delete,
-    merge,
-    rewrite,
-    stage_write,
-    update,
-    write,
-)
-from delta_ops.spark.write.file_statistics import file_statistics
+from delta_ops.spark.versions import unexpected_lack
+
+try:
+    from delta_ops.spark.delta_format.register import register, unregister
+    from delta_ops.spark.read.changes import read_changes
+    from delta_ops.spark.read.read import read
+    from delta_ops.spark.session.packages import packages
+    from delta_ops.spark.session.progress import show_progress
+    from delta_ops.spark.session.session import get_session
+    from delta_ops.spark.streaming.read import read_stream
+    from delta_ops.spark.streaming.write import write_stream
+    from delta_ops.spark.verbs import (
+        check_rows,
+        delete,
+        merge,
+        rewrite,
+        stage_write,
+        update,
+        write,
+    )
+    from delta_ops.spark.write.file_statistics import file_statistics
+except ImportError as error:
+    if not (error.name or "").startswith("pyspark"):
+        raise
+    raise unexpected_lack(error) from error
 from delta_ops.transaction.merge import Merge
 
 __all__ = [

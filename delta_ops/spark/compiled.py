@@ -1,8 +1,8 @@
 """Compiled classes: compiles our Java sources in the driver with Janino, which ships with Spark.
 
-The sources are in `java/`, one folder for each Java package. The first use of a class compiles its
-package. Only classic sessions have a local JVM. The code depends on Spark internals. If these
-differ, it fails to compile or run, and the caller falls back to Spark's public API.
+`java_sources` has the sources, as this version of Spark needs them. The first use of a class
+compiles its package. Only classic sessions have a local JVM. The code depends on Spark internals.
+If these differ, it fails to compile or run, and the caller falls back to Spark's public API.
 
 Janino supports less of Java than javac; the sources use only what both accept. Janino ignores type
 arguments: values of generic types need casts, and overriding methods need the parameters of the raw
@@ -18,15 +18,15 @@ import weakref
 import zipfile
 from collections.abc import Callable, Mapping
 from functools import partial
-from importlib.resources import files
 from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-_OLDEST_JAVA = 17
-"""Executors may run this version, even if the driver runs a later one."""
+from delta_ops.spark.java_sources import java_sources
+from delta_ops.spark.versions import OLDEST_JAVA, VERSION
+
 _ISOLATION = "spark.sql.artifact.isolation.enabled"
 
 
@@ -101,21 +101,16 @@ def _compile(context: Any, application_loader: Any, package: str) -> Any:
     janino, resource = codehaus.janino, codehaus.commons.compiler.util.resource
     compiler, compiled = janino.Compiler(), resource.MapResourceCreator()
     compiler.setIClassLoader(janino.ClassLoaderIClassLoader(application_loader))
-    compiler.setTargetVersion(_OLDEST_JAVA)
+    compiler.setTargetVersion(OLDEST_JAVA)
     compiler.setClassFileCreator(compiled)
-    sources = sources_of(package)
+    scala = context._jvm.scala.util.Properties.versionNumberString()
+    sources = java_sources(package, VERSION, scala)
     resources = context._gateway.new_array(resource.Resource, len(sources))
     make_resource = resource.StringResource
     for number, (path, text) in enumerate(sources.items()):
         resources[number] = make_resource(path, text)
     compiler.compile(resources)
     return compiled.getMap()
-
-
-def sources_of(package: str) -> dict[str, str]:
-    """The Java sources of a package, by file name."""
-    folder = files("delta_ops.spark").joinpath("java", *package.split("."))
-    return {each.name: each.read_text(encoding="utf-8") for each in folder.iterdir()}
 
 
 def _load_in_driver(context: Any, application_loader: Any, class_files: Any) -> Any:

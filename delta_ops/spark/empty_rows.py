@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from delta_ops.protocol.schema import StructType
 from delta_ops.spark.schema import spark_schema_from_schema
-from delta_ops.spark.session.session import is_connect
+from delta_ops.spark.versions import is_connect
 
 
 def empty_rows(spark: SparkSession, schema: StructType) -> DataFrame:
@@ -20,9 +20,7 @@ def empty_rows(spark: SparkSession, schema: StructType) -> DataFrame:
     columns = spark_schema_from_schema(schema)
     if is_connect(spark):
         return spark.createDataFrame([], columns)
-    from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
-
     jvm: Any = spark._jvm
     in_jvm = jvm.org.apache.spark.sql.types.DataType.fromJson(columns.json())
     session: Any = spark._jsparkSession
-    return ClassicDataFrame(session.createDataFrame(jvm.java.util.ArrayList(), in_jvm), spark)
+    return DataFrame(session.createDataFrame(jvm.java.util.ArrayList(), in_jvm), spark)

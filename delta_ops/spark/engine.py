@@ -28,7 +28,8 @@ from delta_ops.spark.file_uris import reach
 from delta_ops.spark.rewrite.rewrite import rewrite_group
 from delta_ops.spark.session import jobs
 from delta_ops.spark.session.call_sites import omitting_call_sites
-from delta_ops.spark.session.session import is_connect, session_time_zone
+from delta_ops.spark.session.session import session_time_zone
+from delta_ops.spark.versions import is_connect
 from delta_ops.spark.write.data_files import BY_TABLE, FileSettings, discard
 from delta_ops.spark.write.staging import (
     schema_of,

@@ -33,6 +33,7 @@ from delta_ops.protocol.values.partition_values import (
 )
 from delta_ops.spark.expressions.columns import ntz_from_micros
 from delta_ops.spark.row_checks import RowCheck
+from delta_ops.spark.versions import is_valid_utf8
 
 _ESCAPED = re.compile(r"%([0-9A-Fa-f]{2})")
 
@@ -143,7 +144,7 @@ def _is_unusable(value: Column) -> Column:
     text = value.cast("string")
     is_reserved = text == sf.lit(HIVE_DEFAULT_PARTITION)
     is_reserved_or_has_nul = is_reserved | sf.contains(text, sf.lit("\0"))
-    return sf.coalesce(is_reserved_or_has_nul | ~sf.is_valid_utf8(text), sf.lit(False))
+    return sf.coalesce(is_reserved_or_has_nul | ~is_valid_utf8(text), sf.lit(False))
 
 
 def _time_text(local: Column, separator: str) -> Column:

@@ -33,6 +33,7 @@ from delta_ops.protocol.schema import (
 from delta_ops.protocol.schema.arrow_types import MAX_LEVELS, levels
 from delta_ops.protocol.schema.field_metadata import column_metadata
 from delta_ops.protocol.values.literals import is_comparable
+from delta_ops.spark.versions import VARIANTS, require_installed
 
 _COMMENT = "comment"
 _EXISTS_DEFAULT = "EXISTS_DEFAULT"
@@ -49,9 +50,11 @@ def spark_schema_from_schema(
         metadata: Keys of each field's metadata to keep.
 
     Raises:
-        InvalidRequestError: As `validate_levels`.
+        InvalidRequestError: As `validate_levels`, or this version of Spark has no variants.
     """
     validate_levels(schema)
+    if any(data_type == VARIANT for _, data_type in walk(schema)):
+        require_installed(VARIANTS, "A column with a variant")
     nullable = _nullable_struct(schema, metadata)
     return spark_types.StructType.fromJson(json.loads(schema_to_json(nullable)))
 

@@ -32,7 +32,8 @@ from pyspark.sql import SparkSession
 from delta_ops.errors import InvalidRequestError, MissingDependencyError, StorageError
 from delta_ops.spark.compiled import instance_of
 from delta_ops.spark.session.failures import reason_of_store, store_failure
-from delta_ops.spark.session.session import is_connect, is_one_process
+from delta_ops.spark.session.session import is_one_process
+from delta_ops.spark.versions import is_connect
 from delta_ops.storage import Readable
 from delta_ops.storage.backends.hadoop import Hadoop, HadoopStore
 from delta_ops.storage.hadoop import hadoop_of, hadoop_root, hadoop_store

@@ -15,8 +15,8 @@ from delta_ops.log import DeltaLog
 from delta_ops.protocol.schema import StructType
 from delta_ops.protocol.schema.column_names import name_of_column
 from delta_ops.spark.expressions.columns import quote
-from delta_ops.spark.session.session import is_connect
 from delta_ops.spark.session.settings import reset_txn, session_settings, txn_of
+from delta_ops.spark.versions import is_connect
 from delta_ops.tables.argument_checks import ColumnOrText, check_assignments, check_condition
 from delta_ops.tables.exceptions import translating
 from delta_ops.tables.frames import merge_frame

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import DeltaLog
 from delta_ops.spark.delta_format.catalog_tables import find_location
+from delta_ops.spark.versions import setting_names
 
 _OF_HADOOP = "spark.hadoop."
 _OF_FILE_SYSTEMS = ("fs.", "dfs.")
@@ -63,10 +64,9 @@ def open_log(spark: SparkSession, path: str, settings: Mapping[str, str] | None 
 
 
 def _settings_of_session(spark: SparkSession) -> dict[str, str]:
-    settings: Mapping[str, str] = spark.conf.getAll
     named = {
-        name.removeprefix(_OF_HADOOP): value
-        for name, value in settings.items()
+        name.removeprefix(_OF_HADOOP): spark.conf.get(name) or ""
+        for name in setting_names(spark)
         if name.startswith(_OF_HADOOP)
     }
     return {name: value for name, value in named.items() if name.startswith(_OF_FILE_SYSTEMS)}

@@ -12,8 +12,8 @@ from delta_ops.errors import InvalidRequestError, naming_table
 from delta_ops.log import DeltaLog
 from delta_ops.maintenance import optimize
 from delta_ops.spark.expressions.analysis import unresolved_text
-from delta_ops.spark.session.session import is_connect
 from delta_ops.spark.session.settings import user_metadata_of
+from delta_ops.spark.versions import is_connect
 from delta_ops.tables.argument_checks import check_names, check_text
 from delta_ops.tables.exceptions import translating
 from delta_ops.tables.optimize_metrics import Optimized, optimize_frame

@@ -13,7 +13,7 @@ import pyarrow.types as pt
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from delta_ops.spark.session.session import is_connect
+from delta_ops.spark.versions import is_connect
 from tests.support.tables import rows
 
 

@@ -13,12 +13,17 @@ import pyspark
 import pytest
 
 import delta_ops.spark
+from delta_ops.spark.java_sources import java_sources
+from delta_ops.spark.versions import OLDEST_JAVA, VERSION
 
-ROOT = Path(delta_ops.spark.__file__).parent / "java"
+ROOT = Path(delta_ops.spark.__file__).parent
 SOURCES = sorted(ROOT.rglob("*.java"))
-LINT = "-Xlint:all,-cast,-path"
+STAND_INS = "delta_ops.versions"
+PACKAGES = {".".join(path.relative_to(ROOT).parent.parts[1:]) for path in SOURCES} - {STAND_INS}
+LINT = "-Xlint:all,-cast,-path,-options"
 """Janino ignores type arguments, so it needs casts that javac does not need. The manifests of
-Spark's jars name jars that PySpark does not bring, which javac reports as missing paths."""
+Spark's jars name jars that PySpark does not bring, which javac reports as missing paths. Later
+compilers report Java 8 as a target."""
 TYPE = re.compile(r"^(?:public |abstract |final )*(?:class|interface|enum) (\w+)", re.MULTILINE)
 WITHOUT_BRACES = re.compile(r"^\s*(?:\} )?(?:if|else|for|while)\b.*;\s*(?://.*)?$")
 
@@ -68,22 +73,65 @@ def test_each_file_has_one_class_of_its_name_with_a_comment() -> None:
     for path in SOURCES:
         text = path.read_text(encoding="utf-8")
         (found,) = TYPE.finditer(text)
-        package = ".".join(path.relative_to(ROOT).parent.parts)
+        package = ".".join(path.relative_to(ROOT).parent.parts[1:])
         assert text.startswith(f"package {package};\n"), path
         assert found[1] == path.stem
         assert "\n/** " in text[: found.start()] or "\n/**\n" in text[: found.start()], path
 
 
 def test_the_sources_compile_without_a_warning(tmp_path: Path) -> None:
+    """For the installed version of Spark; the tests of versions run this with each version."""
     home = os.environ.get("JAVA_HOME")
     java = Path(home, "bin/java") if home else "java"
-    jars = os.pathsep.join(map(str, (Path(pyspark.__file__).parent / "jars").glob("*.jar")))
+    jars = Path(pyspark.__file__).parent / "jars"
+    (library,) = jars.glob("scala-library-*.jar")
+    scala = library.stem.removeprefix("scala-library-")
+    sources = [
+        _written(tmp_path / "sources" / package / name, text)
+        for package in PACKAGES
+        for name, text in java_sources(package, VERSION, scala).items()
+        if package == min(PACKAGES) or f"package {STAND_INS};" not in text
+    ]
     compiler = [java, "-m", "jdk.compiler/com.sun.tools.javac.Main", LINT, "-Werror", "-proc:none"]
+    target = ["--release", str(OLDEST_JAVA), "-d", tmp_path / "classes"]
     made = subprocess.run(
-        [*compiler, "-cp", jars, "-d", tmp_path, *SOURCES],
+        [*compiler, *target, "-cp", os.pathsep.join(map(str, jars.glob("*.jar"))), *sources],
         capture_output=True,
         text=True,
         check=False,
     )
     assert made.returncode == 0, made.stdout + made.stderr
-    assert {path.stem for path in SOURCES} <= {path.stem for path in tmp_path.rglob("*.class")}
+    found = {path.stem for path in (tmp_path / "classes").rglob("*.class")}
+    assert {path.stem for path in sources} <= found
+
+
+def _written(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_version_of_its_own_replaces_a_source() -> None:
+    newest = java_sources("delta_ops.streams", (4, 3), "2.13.18")
+    before_4_2 = java_sources("delta_ops.streams", (4, 1), "2.13.17")
+    assert newest.keys() == before_4_2.keys()
+    assert {name for name, text in newest.items() if text != before_4_2[name]} == {
+        "NamedSource.java"
+    }
+
+
+@pytest.mark.parametrize(
+    ("spark", "scala", "name"),
+    [
+        ((4, 1), "2.13.17", "org.apache.spark.sql.execution.streaming.runtime.StreamingRelation"),
+        ((4, 0), "2.13.16", "org.apache.spark.sql.execution.streaming.StreamingRelation"),
+        ((3, 5), "2.13.8", "import org.apache.spark.sql.SparkSession;"),
+        ((3, 5), "2.13.8", "import scala.collection.immutable.Seq;"),
+        ((3, 5), "2.12.18", "import scala.collection.Seq;"),
+        ((3, 5), "2.12.18", "import delta_ops.versions.CollectionConverters;"),
+    ],
+)
+def test_a_source_has_the_names_of_its_version(
+    spark: tuple[int, int], scala: str, name: str
+) -> None:
+    assert name in java_sources("delta_ops.streams", spark, scala)["NamedSource.java"]

@@ -13,7 +13,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.utils import to_str
 
-from delta_ops.spark.session.session import is_connect
+from delta_ops.spark.versions import is_connect
 
 _CALLS = "_delta_ops_calls"
 """The attribute of a reader or writer that holds its `Calls`."""

@@ -31,7 +31,7 @@ from delta_ops.spark.delta_format.sql_source import (
     provide,
     withdraw,
 )
-from delta_ops.spark.session.session import is_connect
+from delta_ops.spark.versions import is_connect
 
 logger = logging.getLogger(__name__)
 

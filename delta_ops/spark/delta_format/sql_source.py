@@ -30,7 +30,7 @@ from delta_ops.errors import InvalidRequestError
 from delta_ops.spark.callbacks import Callback, accept_callbacks
 from delta_ops.spark.compiled import OBSTACLES, first_line, instance_on_executors
 from delta_ops.spark.delta_format.catalog_tables import plain_path
-from delta_ops.spark.session.session import is_connect
+from delta_ops.spark.versions import is_connect
 
 _CLASS = "delta.DefaultSource"
 _REGISTER = "org.apache.spark.sql.sources.DataSourceRegister"

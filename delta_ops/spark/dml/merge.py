@@ -39,7 +39,7 @@ from delta_ops.spark.row_checks import RowCheck
 from delta_ops.spark.session import jobs
 from delta_ops.spark.session.call_sites import omitting_call_sites
 from delta_ops.spark.session.failures import translating_failures
-from delta_ops.spark.session.session import is_connect
+from delta_ops.spark.versions import is_connect
 from delta_ops.transaction.merge import merge_metrics
 from delta_ops.transaction.requests import MergeRequest
 from delta_ops.transaction.row_changes import Changed, TouchedFile, num_live_rows

@@ -43,7 +43,7 @@ from delta_ops.spark.expressions.analysis import analyze
 from delta_ops.spark.expressions.columns import named_column
 from delta_ops.spark.read.read import NUMBER, read_numbered
 from delta_ops.spark.session import jobs
-from delta_ops.spark.session.session import is_connect
+from delta_ops.spark.versions import is_connect
 from delta_ops.spark.write.data_files import WrittenFiles, discard
 from delta_ops.spark.write.missing_columns import ROWS_OF_TASK
 from delta_ops.transaction.merge import merge_metrics

@@ -87,7 +87,7 @@ def validate_source(
     if rules:
         broken = [sf.count_if(~matches(each.predicate_on(schema), schema)) for each in rules]
         counts = source.agg(*(each.alias(str(i)) for i, each in enumerate(broken)))
-        found = jobs.run(source.sparkSession, counts.toArrow, on_tasks)
+        found = jobs.load(counts, on_tasks)
         validate_broken(rules, [column[0].as_py() for column in found.columns], table)
 
 
@@ -166,18 +166,18 @@ def _take(
     source: DataFrame, columns: Sequence[Column], most: int, on_tasks: OnTasks | None
 ) -> tuple[int, pa.Table | None]:
     """Count the source rows; also load keys and row numbers if there are at most `most` rows."""
-    spark, row = source.sparkSession, named_column(SOURCE_ROW)
+    row = named_column(SOURCE_ROW)
     most_of_task = most // max(1, _number_of_tasks(source)) if jobs.is_sent_whole(source) else 0
     if most_of_task:  # one job is enough unless the tasks differ much in size
         first = source.filter(row.bitwiseAND(sf.lit(ROWS_OF_TASK)) < most_of_task)
-        found = jobs.run(spark, first.select(*columns, row).toArrow, on_tasks)
+        found = jobs.load(first.select(*columns, row), on_tasks)
         last = pc.max(pc.bit_wise_and(found[SOURCE_ROW], ROWS_OF_TASK)).as_py()
         if last is None or last < most_of_task - 1:
             return found.num_rows, found
     num_rows = count_rows(source, on_tasks)
     if num_rows > most:
         return num_rows, None
-    return num_rows, jobs.run(spark, source.select(*columns, row).toArrow, on_tasks)
+    return num_rows, jobs.load(source.select(*columns, row), on_tasks)
 
 
 def _number_of_tasks(pinned: Any) -> int:
@@ -204,7 +204,7 @@ def _find_ranges(
     """
     if key.data_type in (STRING, TIMESTAMP_NTZ):
         whole = values.agg(*(f(named_column(name)).alias(f.__name__) for f in _ENDS))
-        found = jobs.run(values.sparkSession, whole.filter("min IS NOT NULL").toArrow, on_tasks)
+        found = jobs.load(whole.filter("min IS NOT NULL"), on_tasks)
         low, high = (_convert(found[f.__name__], key.data_type) for f in _ENDS)
         return low, high
     number = _number_of(named_column(name), key.source_type)
@@ -218,7 +218,7 @@ def _find_ranges(
         .filter(sf.col("min").isNotNull())
         .orderBy("min")
     )
-    found = jobs.run(values.sparkSession, ranges.toArrow, on_tasks)
+    found = jobs.load(ranges, on_tasks)
     low, high = (_convert(found[f.__name__], key.data_type) for f in _ENDS)
     return low, high
 

@@ -87,7 +87,7 @@ def name_touched(
         names_rows: Whether to find the rows of each file too.
     """
     if names_rows:
-        named = collect_rows(spark, snapshot, rows, on_event)
+        named = collect_rows(snapshot, rows, on_event)
         counts = {number: len(each) for number, each in named.items()}
     else:
         named, counts = {}, {**count_by_file(spark, snapshot, rows, on_event)}
@@ -127,9 +127,7 @@ def count_by_file(
     return {each["number"]: each["count"] for each in found}
 
 
-def collect_rows(
-    spark: SparkSession, snapshot: Snapshot, rows: DataFrame, on_event: OnEvent
-) -> Mapping[int, BitMap64]:
+def collect_rows(snapshot: Snapshot, rows: DataFrame, on_event: OnEvent) -> Mapping[int, BitMap64]:
     """Collect the row numbers of these rows, by file number."""
     place = named_column(ROW_NUMBER) + 1  # Spark's bitmap positions start at 1
     blocks = rows.groupBy(
@@ -137,7 +135,7 @@ def collect_rows(
     ).agg(sf.bitmap_construct_agg(sf.bitmap_bit_position(place)).alias(_BITS))
     with translating_failures(snapshot.uri, snapshot.uri):
         on_tasks = tasks_reporter(on_event, snapshot.uri, "find")
-        found = jobs.run(spark, blocks.toArrow, on_tasks)
+        found = jobs.load(blocks, on_tasks)
     named: dict[int, BitMap64] = {}
     for batch in found.to_batches():
         numbers, firsts, bits = (batch.column(name) for name in ("number", _BLOCK, _BITS))

@@ -13,12 +13,12 @@ from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, SparkSession, is_remote
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import BooleanType, NumericType
 
 from delta_ops.errors import InvalidRequestError
-from delta_ops.spark.session.session import is_connect
+from delta_ops.spark.versions import is_connect
 
 _OF_SESSION = frozenset(
     {
@@ -74,7 +74,7 @@ def analyze(column: Column, rows: DataFrame, *, must_be_true: bool = False) -> A
         return Analyzed(obstacle=_why_not_understood(error))
     if must_be_true and [type(field.dataType) for field in fields] != [BooleanType]:
         return Analyzed(obstacle="it is not a condition")
-    if is_remote():
+    if is_connect(rows.sparkSession):
         return Analyzed(is_constant=must_be_true and _is_constant_on_connect(column, rows))
     plan, before = selected._jdf.queryExecution().analyzed(), _class_of(_plan_of(rows))
     if _class_of(plan) != "Project" or _class_of(plan.child()) != before:
@@ -140,7 +140,7 @@ def why_unusable(text: str, empty: DataFrame, *, must_be_true: bool = False) -> 
         empty: A DataFrame without rows, with the columns that the expression may use.
         must_be_true: Whether the expression must be a condition.
     """
-    if is_remote():
+    if is_connect(empty.sparkSession):
         return "a Spark Connect session cannot inspect it; use a classic session"
     try:
         selected = empty.select(sf.expr(text))

@@ -35,8 +35,9 @@ from delta_ops.spark.empty_rows import empty_rows
 from delta_ops.spark.expressions.analysis import analyze
 from delta_ops.spark.expressions.column_text import sql_of
 from delta_ops.spark.expressions.columns import matches
-from delta_ops.spark.session.session import is_connect, session_time_zone
+from delta_ops.spark.session.session import session_time_zone
 from delta_ops.spark.session.variables import escape_variables, names_like_variables
+from delta_ops.spark.versions import is_connect
 
 _UTC = frozenset({"UTC", "Etc/UTC", "GMT", "Z", "+00:00"})
 _READ_OTHERWISE = (

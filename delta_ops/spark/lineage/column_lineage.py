@@ -19,7 +19,7 @@ from typing import NamedTuple
 from pyspark.sql import DataFrame
 
 from delta_ops.spark.lineage.plan_description import Expression, Node, describe_plan, mark_input
-from delta_ops.spark.session.session import is_connect
+from delta_ops.spark.versions import is_connect
 
 __all__ = ["ColumnOfInput", "column_lineage", "remember_input"]
 

@@ -23,7 +23,8 @@ from delta_ops.protocol.file_paths import encode_path
 from delta_ops.protocol.schema import schema_from_json
 from delta_ops.spark.expressions.columns import named_column, parse_physical_text
 from delta_ops.spark.read.file_index import FileGroup
-from delta_ops.spark.session.session import is_connect, overriding
+from delta_ops.spark.session.session import overriding
+from delta_ops.spark.versions import is_connect, metadata_column
 
 _LISTING = {"spark.sql.sources.parallelPartitionDiscovery.threshold": "100000000"}
 _MAP_FILES = 64
@@ -85,7 +86,7 @@ def _literal_paths(spark: SparkSession, paths: Sequence[str]) -> list[str]:
 def add_metadata(rows: DataFrame, fields: Mapping[str, str]) -> DataFrame:
     """Add fields of Spark's row metadata to a scan, under the given column names."""
     for name, field in fields.items():
-        rows = rows.withColumn(name, rows.metadataColumn("_metadata").getField(field))
+        rows = rows.withColumn(name, metadata_column(rows, "_metadata").getField(field))
     return rows
 
 

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import Snapshot
 from delta_ops.spark.read.read import read_marked
-from delta_ops.spark.session.session import is_connect
+from delta_ops.spark.versions import is_connect
 
 _MARK = "delta_ops.latest"
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 from delta_ops.arrow.rewrite.axis_ranks import bounds_and_ranks
@@ -106,7 +106,7 @@ def sort_along(
     except OBSTACLES as error:
         raise CurveUnavailableError(first_line(error)) from error
     keys = [_key_of(path, types[path]) for path in order.columns]
-    sample = _sample(spark, rows, keys, num_rows)
+    sample = _sample(rows, keys, num_rows)
     bits = axis_bits(len(keys))
     axes = [_axis_of(sample.column(number), bits) for number in range(len(keys))]
     ranks = [
@@ -149,14 +149,12 @@ def _value_of(path: ColumnPath) -> Column:
     return reduce(lambda parent, name: parent.getField(name), path[1:], named_column(path[0]))
 
 
-def _sample(
-    spark: SparkSession, rows: DataFrame, keys: Sequence[Column], num_rows: int
-) -> pa.RecordBatch:
+def _sample(rows: DataFrame, keys: Sequence[Column], num_rows: int) -> pa.RecordBatch:
     columns = [key.alias(f"key{number}") for number, key in enumerate(keys)]
     wanted = rows.select(*columns)
     if num_rows > _SAMPLE_ROWS:
         wanted = wanted.sample(min(1.0, 1.1 * _SAMPLE_ROWS / num_rows), 0)
-    (taken,) = jobs.run(spark, wanted.toArrow).combine_chunks().to_batches() or [None]
+    (taken,) = jobs.load(wanted).combine_chunks().to_batches() or [None]
     if taken is not None:
         return taken
     return pa.RecordBatch.from_pydict({f"key{i}": pa.nulls(0) for i in range(len(keys))})

@@ -17,12 +17,12 @@ from concurrent.futures import Future, wait
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
-from pyspark import inheritable_thread_target
+import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from delta_ops.spark.session.progress import INTERVAL_S, OnTasks, watch_tasks
-from delta_ops.spark.session.session import is_connect
+from delta_ops.spark.versions import arrow_of, is_connect, thread_target
 
 _T = TypeVar("_T")
 _P = ParamSpec("_P")
@@ -40,6 +40,11 @@ def run(spark: SparkSession, call: Callable[[], _T], on_tasks: OnTasks | None = 
     """
     with background_call(spark, call, on_tasks) as result:
         return result()
+
+
+def load(rows: DataFrame, on_tasks: OnTasks | None = None) -> pa.Table:
+    """Load rows; see `run`."""
+    return run(rows.sparkSession, partial(arrow_of, rows), on_tasks)
 
 
 @contextlib.contextmanager
@@ -69,7 +74,7 @@ def background_call(
         finally:
             spark.sparkContext.removeJobTag(tag)
 
-    inherited = inheritable_thread_target(spark)(call_tagged)
+    inherited = thread_target(spark, call_tagged)
 
     def work() -> None:
         try:
@@ -113,7 +118,7 @@ class Together:
 
     def bind(self, call: Callable[_P, _T]) -> Callable[_P, _T]:
         """Wrap a call for one use in any thread. It runs with this thread's session settings."""
-        inherited = inheritable_thread_target(self._spark)(call)
+        inherited = thread_target(self._spark, call)
 
         def call_noted(*args: _P.args, **kwargs: _P.kwargs) -> _T:
             # In this thread the call runs directly, with the current settings. The wrapper would

@@ -2,13 +2,14 @@
 
 A connector for another Hadoop version fails in the middle of a job, so the version comes from
 PySpark's own jars. For S3, only the modules of Amazon's client that the connector uses are listed.
-The bundle of all modules is forty times as large.
+The bundle of all modules is forty times as large. Hadoop before 3.4 uses the first version of
+Amazon's client, and gets its bundle.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -20,8 +21,15 @@ Store = Literal["s3", "gcs", "azure"]
 
 _MODULES: Mapping[str, str] = {"s3": "hadoop-aws", "gcs": "hadoop-gcp", "azure": "hadoop-azure"}
 _AWS_MODULES = ("s3", "s3-transfer-manager", "sts", "apache-client", "netty-nio-client")
-_AWS_VERSIONS: Mapping[str, str] = {"3.5.0": "2.35.4"}
+_AWS_VERSIONS: Mapping[str, str] = {
+    "3.4.1": "2.24.6",
+    "3.4.2": "2.29.52",
+    "3.4.3": "2.35.4",
+    "3.5.0": "2.35.4",
+}
 """Versions of Amazon's client by Hadoop version, as `hadoop-aws` requires them."""
+_GCS_SINCE = (3, 5)
+"""The first version of Hadoop with a connector of its own for GCS."""
 _EXCLUDED = ("software.amazon.awssdk:bundle", "io.netty:*", "org.slf4j:*", "commons-logging:*")
 """The bundle, and libraries that PySpark ships in its own versions."""
 _HADOOP_JAR = re.compile(r"hadoop-client-api-(\d+(?:\.\d+)+)\.jar")
@@ -38,7 +46,7 @@ def packages(*stores: Store) -> dict[str, str]:
 
     Raises:
         InvalidRequestError: No store is named, or an unknown store.
-        MissingDependencyError: The connectors for PySpark's Hadoop version are not known.
+        MissingDependencyError: PySpark has no Hadoop, or its Hadoop has no connector to a store.
 
     Examples:
         >>> "hadoop-aws" in ds.packages("s3")["spark.jars.packages"]
@@ -48,7 +56,16 @@ def packages(*stores: Store) -> dict[str, str]:
         raise InvalidRequestError(
             f"packages takes one or more of the stores {', '.join(_MODULES)}, as strings"
         )
-    hadoop = _hadoop_version(Path(pyspark.__file__).parent / "jars")
+    return packages_for(hadoop_version(Path(pyspark.__file__).parent / "jars"), stores)
+
+
+def packages_for(hadoop: str, stores: Sequence[Store]) -> dict[str, str]:
+    """The settings for a version of Hadoop; see `packages`."""
+    if "gcs" in stores and tuple(map(int, hadoop.split(".")[:2])) < _GCS_SINCE:
+        raise MissingDependencyError(
+            f"the Hadoop {hadoop} of PySpark {pyspark.__version__} has no connector to GCS; use "
+            "PySpark 4.2 or later, or name Google's connector for Hadoop 3 in spark.jars"
+        )
     named = [f"org.apache.hadoop:{_MODULES[store]}:{hadoop}" for store in stores]
     excluded: tuple[str, ...] = _EXCLUDED
     if "s3" in stores:
@@ -63,7 +80,12 @@ def packages(*stores: Store) -> dict[str, str]:
     }
 
 
-def _hadoop_version(jars: Path) -> str:
+def hadoop_version(jars: Path) -> str:
+    """The version of Hadoop's client among Spark's jars.
+
+    Raises:
+        MissingDependencyError: There is none.
+    """
     found = [match[1] for jar in jars.glob("*.jar") if (match := _HADOOP_JAR.fullmatch(jar.name))]
     if not found:
         raise MissingDependencyError(

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from delta_ops.arguments import validate_arguments
 from delta_ops.errors import MissingDependencyError
 from delta_ops.events import OnEvent, Progress
-from delta_ops.spark.session.session import is_connect
+from delta_ops.spark.versions import is_connect
 
 INTERVAL_S = 0.5
 """Seconds between two polls of a session's stages; a poll takes a few JVM calls."""

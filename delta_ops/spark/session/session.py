@@ -1,6 +1,6 @@
 """The Spark session: get or create a session, and override settings for one call.
 
-Spark needs an installed Java 17 or later. Without it PySpark fails with an unclear shell message,
+Spark needs an installed Java. Without it PySpark fails with an unclear shell message,
 so Java is checked before a session is created.
 """
 
@@ -25,15 +25,15 @@ from pyspark.sql import SparkSession
 
 from delta_ops.arguments import validate_arguments
 from delta_ops.errors import MissingDependencyError
+from delta_ops.spark.versions import OLDEST_JAVA, is_connect
 
 logger = logging.getLogger(__name__)
 
-OLDEST_JAVA = 17
-_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+_VERSION = re.compile(r'version "((?:1\.)?(\d+)[^"]*)"')
 _LOCALE_NAMES = ("LC_ALL", "LC_CTYPE", "LANG")
 _JAVA_CURE = (
-    f"install Java {OLDEST_JAVA} or later (Debian and Ubuntu: apt-get install "
-    f"openjdk-{OLDEST_JAVA}-jre-headless; macOS: brew install openjdk@{OLDEST_JAVA}) "
+    "install Java 17 (Debian and Ubuntu: apt-get install openjdk-17-jre-headless; macOS: "
+    "brew install openjdk@17) "
     "and put it on PATH, or set JAVA_HOME to it"
 )
 
@@ -62,7 +62,7 @@ def get_session(
     settings = dict(configuration or {})
     is_remote = "spark.remote" in settings or bool(os.environ.get("SPARK_REMOTE"))
     if not is_remote:
-        validate_java()
+        java_version()
     # Without it Spark starts the first `python3` on PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(app_name)
@@ -70,11 +70,6 @@ def get_session(
         builder = builder.config(name, value)
     with _locale_for_file_names():
         return builder.getOrCreate()
-
-
-def is_connect(spark: SparkSession) -> bool:
-    """Whether the session is a client of a Connect server, without its own JVM."""
-    return type(spark).__module__.startswith("pyspark.sql.connect.")
 
 
 def session_time_zone(spark: SparkSession) -> str:
@@ -102,8 +97,8 @@ def is_one_process(spark: SparkSession) -> bool:
         return False
 
 
-def validate_java() -> None:
-    """Require that the Java that Spark would start exists and is recent enough.
+def java_version() -> str:
+    """The version of the Java that Spark would start.
 
     Raises:
         MissingDependencyError: Java is missing or too old.
@@ -122,11 +117,12 @@ def validate_java() -> None:
             f"Spark needs Java, but {java} from {where} cannot be run; {_JAVA_CURE}."
         ) from error
     found = _VERSION.search(ran.stderr + ran.stdout)
-    if found is None or int(found[1]) < OLDEST_JAVA:
-        version = f"Java {found[1]}" if found else "no working Java"
+    if found is None or int(found[2]) < OLDEST_JAVA:
+        version = f"Java {found[2]}" if found else "no working Java"
         raise MissingDependencyError(
             f"Spark needs Java {OLDEST_JAVA} or later, and {java} is {version}; {_JAVA_CURE}."
         )
+    return found[1]
 
 
 _Key = tuple[object, str]

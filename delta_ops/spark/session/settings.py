@@ -6,14 +6,13 @@ reference and have no effect. Options of a call override session settings.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from pyspark.sql import SparkSession
 
 from delta_ops.errors import InvalidRequestError
-from delta_ops.spark.session.session import is_connect
+from delta_ops.spark.versions import setting_names
 
 PREFIX = "spark.databricks.delta."
 _DEFAULTS = f"{PREFIX}properties.defaults."
@@ -58,7 +57,7 @@ def user_metadata_of(spark: SparkSession) -> str | None:
 def default_properties(spark: SparkSession) -> Mapping[str, str]:
     """Default properties for new tables, by property name."""
     found = {}
-    for name in _setting_names(spark):
+    for name in setting_names(spark):
         rest = name[len(_DEFAULTS) :]
         if not name.startswith(_DEFAULTS) or rest.lower() in _VERSIONS:
             continue
@@ -66,16 +65,6 @@ def default_properties(spark: SparkSession) -> Mapping[str, str]:
         if value is not None:
             found[f"delta.{rest}"] = value
     return found
-
-
-def _setting_names(spark: SparkSession) -> Iterable[str]:
-    if is_connect(spark):
-        return spark.conf.getAll
-    jvm: Any = spark._jvm
-    settings: Any = spark.conf._jconf
-    # One call for all names; iterating over a Java map takes several calls per entry.
-    names: str = jvm.java.lang.String.join("\n", settings.getAllAsJava().keySet())
-    return names.splitlines()
 
 
 def _text(spark: SparkSession, name: str) -> str | None:

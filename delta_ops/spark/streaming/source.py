@@ -20,7 +20,7 @@ from pyspark.sql.types import StructType
 
 from delta_ops.spark.callbacks import Callback, accept_callbacks
 from delta_ops.spark.compiled import OBSTACLES, first_line, instance_of
-from delta_ops.spark.session.session import is_connect
+from delta_ops.spark.versions import is_connect
 
 _CLASS = "delta_ops.streams.LogStreams"
 

@@ -46,6 +46,7 @@ from delta_ops.spark.session import jobs
 from delta_ops.spark.session.failures import translating_failures
 from delta_ops.spark.session.progress import OnTasks, tasks_reporter
 from delta_ops.spark.session.session import is_one_process, overriding
+from delta_ops.spark.versions import known_settings
 from delta_ops.spark.write.commit_protocol import ProtocolUnavailableError, write_parquet
 from delta_ops.spark.write.optimized_write import gather_partitions, settings_of
 from delta_ops.storage import FileInfo, Storage
@@ -295,7 +296,7 @@ def _run(job: _Job, way: _Way) -> _Found:
     storage = job.target.storage
     with (
         translating_failures(storage.uri, storage.locate(job.place)),
-        overriding(job.rows.sparkSession, {**_WRITE_SETTINGS, **job.settings}),
+        overriding(job.rows.sparkSession, known_settings({**_WRITE_SETTINGS, **job.settings})),
     ):
         return way(job)
 

@@ -62,7 +62,7 @@ def file_statistics(spark: SparkSession) -> Describer:
             sf.count(sf.lit(1)).alias(_ROWS), *_aggregates(measured)
         )
         with translating_failures(snapshot.uri, snapshot.uri):
-            found = jobs.run(spark, grouped.toArrow)
+            found = jobs.load(grouped)
         return _stats(files, measured, found, settings)
 
     return describe

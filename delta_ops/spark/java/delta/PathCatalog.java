@@ -12,9 +12,8 @@ import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.catalog.TableChange;
-import org.apache.spark.sql.connector.catalog.TableInfo;
-import org.apache.spark.sql.connector.catalog.TableWritePrivilege;
 import org.apache.spark.sql.connector.catalog.V1Table;
+import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
@@ -72,9 +71,9 @@ public class PathCatalog implements TableCatalog {
                 .invalidateCachedTable(new QualifiedTableName("spark_catalog", "delta", path));
     }
 
-    /** Spark calls it before a write. */
-    @Override
-    public Table loadTable(Identifier table, Set<TableWritePrivilege> privileges) {
+    /** Spark calls it before a write. Versions before 3.5.3 lack this method. */
+    @SuppressWarnings("rawtypes")
+    public Table loadTable(Identifier table, Set privileges) {
         throw Python.refuseWrite();
     }
 
@@ -88,8 +87,13 @@ public class PathCatalog implements TableCatalog {
         throw Python.refuse(VERSION_IN_PATH);
     }
 
+    @SuppressWarnings("deprecation") // the only one that all versions have, and call
     @Override
-    public Table createTable(Identifier table, TableInfo info) {
+    public Table createTable(
+            Identifier table,
+            StructType type,
+            Transform[] partitions,
+            Map<String, String> properties) {
         throw Python.refuseWrite();
     }
 

@@ -2,6 +2,7 @@ package delta;
 
 import java.net.URI;
 import java.util.ArrayList;
+import java.util.List;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.plans.logical.Command;
@@ -33,13 +34,16 @@ class StatementGuard extends SparkStrategy {
     @SuppressWarnings("unchecked")
     static void watch(SparkSession session) {
         Seq<SparkStrategy> known = session.experimental().extraStrategies();
-        for (Object strategy : CollectionConverters.asJava(known)) {
+        List<SparkStrategy> extended = new ArrayList<>();
+        extended.add(new StatementGuard(session));
+        for (SparkStrategy strategy : CollectionConverters.asJava(known)) {
             if (strategy instanceof StatementGuard) {
                 return;
             }
+            extended.add(strategy);
         }
-        Object extended = known.prepended(new StatementGuard(session));
-        session.experimental().extraStrategies_$eq((Seq<SparkStrategy>) extended);
+        session.experimental()
+                .extraStrategies_$eq(CollectionConverters.asScala(extended).toSeq());
         session.extensions()
                 .injectPlannerStrategy(
                         (Function1<org.apache.spark.sql.SparkSession, SparkStrategy>)

@@ -3,6 +3,7 @@ package delta_ops.curves;
 import java.io.Serializable;
 import java.nio.ByteBuffer;
 import java.util.Arrays;
+import org.apache.spark.unsafe.types.ByteArray;
 
 /** Ranks the values of one column. The code that Spark generates for a stage calls it. */
 public class CurveAxis implements Serializable {
@@ -56,7 +57,7 @@ public class CurveAxis implements Serializable {
         int high = texts.length;
         while (low < high) {
             int middle = low + high >>> 1;
-            if (Arrays.compareUnsigned(texts[middle], value) <= 0) {
+            if (ByteArray.compareBinary(texts[middle], value) <= 0) {
                 low = middle + 1;
             } else {
                 high = middle;

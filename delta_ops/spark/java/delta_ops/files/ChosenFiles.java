@@ -1,6 +1,7 @@
 package delta_ops.files;
 
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
@@ -164,7 +165,7 @@ class ChosenFiles extends PartitioningAwareFileIndex {
 
     @Override
     public Seq<Path> rootPaths() {
-        return LogFileIndex.scalaSeq(List.of(root));
+        return LogFileIndex.scalaSeq(Collections.singletonList(root));
     }
 
     @Override

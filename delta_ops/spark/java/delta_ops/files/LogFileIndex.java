@@ -1,6 +1,7 @@
 package delta_ops.files;
 
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
@@ -140,7 +141,7 @@ class LogFileIndex extends PartitioningAwareFileIndex {
 
     @Override
     public Seq<Path> rootPaths() {
-        return scalaSeq(List.of(root));
+        return scalaSeq(Collections.singletonList(root));
     }
 
     @Override

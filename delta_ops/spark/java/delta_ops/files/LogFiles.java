@@ -3,7 +3,6 @@ package delta_ops.files;
 import java.math.BigDecimal;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
-import java.util.HexFormat;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -91,7 +90,7 @@ class LogFiles {
         } else if (type.equals(DataTypes.StringType)) {
             return UTF8String.fromString(text);
         } else if (type.equals(DataTypes.BinaryType)) {
-            return HexFormat.of().parseHex(text);
+            return bytes(text);
         } else if (type.equals(DataTypes.BooleanType)) {
             return Boolean.valueOf(text);
         } else if (type.equals(DataTypes.ByteType)) {
@@ -111,6 +110,14 @@ class LogFiles {
             return Decimal.apply(new BigDecimal(text), decimal.precision(), decimal.scale());
         }
         throw new IllegalArgumentException("no partition values of type " + type.catalogString());
+    }
+
+    private static byte[] bytes(String hex) {
+        byte[] bytes = new byte[hex.length() / 2];
+        for (int i = 0; i < bytes.length; i++) {
+            bytes[i] = (byte) Integer.parseInt(hex.substring(2 * i, 2 * i + 2), 16);
+        }
+        return bytes;
     }
 
     private static boolean isLong(DataType type) {

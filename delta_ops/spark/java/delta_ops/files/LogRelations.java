@@ -3,6 +3,7 @@ package delta_ops.files;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.IOException;
 import java.nio.file.Files;
+import java.nio.file.Paths;
 import java.util.Map;
 import org.apache.spark.api.python.PythonUtils;
 import org.apache.spark.sql.classic.SparkSession;
@@ -20,7 +21,7 @@ public class LogRelations {
     /** Reads the columns of files from a local file. */
     public HadoopFsRelation relation(SparkSession session, String json, String columnsFile)
             throws IOException {
-        return relation(session, json, Files.readAllBytes(java.nio.file.Path.of(columnsFile)));
+        return relation(session, json, Files.readAllBytes(Paths.get(columnsFile)));
     }
 
     /**

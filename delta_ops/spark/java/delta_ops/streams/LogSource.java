@@ -1,13 +1,8 @@
 package delta_ops.streams;
 
-import java.util.ArrayList;
 import java.util.function.Function;
 import org.apache.spark.sql.Row;
-import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.catalyst.expressions.Attribute;
-import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
-import org.apache.spark.sql.catalyst.types.DataTypeUtils;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.read.streaming.Offset;
@@ -18,8 +13,6 @@ import org.apache.spark.sql.execution.streaming.Source;
 import org.apache.spark.sql.execution.streaming.runtime.SerializedOffset;
 import org.apache.spark.sql.types.StructType;
 import scala.Option;
-import scala.collection.immutable.Seq;
-import scala.jdk.javaapi.CollectionConverters;
 
 /** A table as the source of one query. Python answers which rows a batch has. */
 class LogSource implements Source, SupportsTriggerAvailableNow {
@@ -71,22 +64,8 @@ class LogSource implements Source, SupportsTriggerAvailableNow {
         String to = end.json();
         // A query that starts again requests its last batch, which is done, and drops the rows.
         Object rows = to.equals(from) ? null : ask(table, "rows", from, to);
-        LogicalPlan plan = rows == null ? noRows() : streamed((Dataset<Row>) rows);
+        LogicalPlan plan = rows == null ? Relations.noRows(type) : streamed((Dataset<Row>) rows);
         return Dataset.ofRows(session, plan);
-    }
-
-    private LogicalPlan noRows() {
-        boolean isStreaming = true;
-        return new LocalRelation(
-                attributes(type),
-                CollectionConverters.asScala(new ArrayList<InternalRow>()).toSeq(),
-                isStreaming,
-                Option.empty());
-    }
-
-    @SuppressWarnings("unchecked") // a Seq of a subclass: in Scala it is a Seq of the class, too
-    static Seq<Attribute> attributes(StructType type) {
-        return (Seq<Attribute>) (Seq<?>) DataTypeUtils.toAttributes(type);
     }
 
     @SuppressWarnings("unchecked")

@@ -4,7 +4,6 @@ import java.util.function.Function;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
-import org.apache.spark.sql.execution.streaming.runtime.StreamingRelation;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 
@@ -21,12 +20,6 @@ public class LogStreams {
             SparkSession session, String name, String schema, Function<Object, Object> open) {
         StructType type = (StructType) DataType.fromJson(schema);
         LogDataSource source = new LogDataSource(session, name, type, open);
-        StreamingRelation relation =
-                new StreamingRelation(
-                        source,
-                        name,
-                        LogSource.attributes(type),
-                        StreamingRelation.$lessinit$greater$default$4());
-        return Dataset.ofRows(session, relation);
+        return Dataset.ofRows(session, source.relation(name, Relations.attributes(type)));
     }
 }

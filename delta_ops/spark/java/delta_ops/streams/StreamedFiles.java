@@ -17,13 +17,6 @@ class StreamedFiles extends AbstractPartialFunction {
         if (!isDefinedAt(plan)) {
             return other.apply(plan);
         }
-        LogicalRelation relation = (LogicalRelation) plan;
-        boolean isStreaming = true;
-        return relation.copy(
-                relation.relation(),
-                relation.output(),
-                relation.catalogTable(),
-                isStreaming,
-                relation.stream());
+        return Relations.streaming((LogicalRelation) plan);
     }
 }

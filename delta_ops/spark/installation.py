@@ -1,0 +1,51 @@
+"""Installation: versions of Spark, Scala, Java and Hadoop, and the way that the engine takes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyspark
+
+from delta_ops.errors import MissingDependencyError
+from delta_ops.spark.java_sources import variants_of
+from delta_ops.spark.session.packages import hadoop_version
+from delta_ops.spark.session.session import java_version
+from delta_ops.spark.versions import VERSION
+
+_WITHOUT_JARS = "none, PySpark has no jars"
+_SCALA_JAR = re.compile(r"scala-library-(.+)\.jar")
+
+
+def installation() -> Iterator[tuple[str, str]]:
+    """Yield the name and the version of each part, and the way of each kind of session."""
+    jars = Path(pyspark.__file__).parent / "jars"
+    scala = _scala_version(jars)
+    yield "PySpark", pyspark.__version__
+    yield "Scala", scala or _WITHOUT_JARS
+    yield "Hadoop", _or_reason(jars)
+    yield "Java", _java()
+    if scala is not None:
+        sources = ", ".join(variants_of(VERSION, scala)) or "this version"
+        yield "Spark engine", f"in a classic session: compiled classes for {sources}"
+    yield "Spark engine", "over Spark Connect: Spark's public API, because no local JVM is there"
+
+
+def _scala_version(jars: Path) -> str | None:
+    found = (_SCALA_JAR.fullmatch(jar.name) for jar in jars.glob("scala-library-*.jar"))
+    return next((match[1] for match in found if match), None)
+
+
+def _or_reason(jars: Path) -> str:
+    try:
+        return hadoop_version(jars)
+    except MissingDependencyError:
+        return _WITHOUT_JARS
+
+
+def _java() -> str:
+    try:
+        return java_version()
+    except MissingDependencyError as error:
+        return f"unusable: {error}"

@@ -1,0 +1,87 @@
+"""Java sources: our Java code, as the installed versions of Spark and Scala compile it.
+
+The sources in `java/` are written for the newest version. Older versions differ in two ways:
+
+1. A class has another name there. Its name is replaced in the text.
+2. A class or method differs in more than its name. Its uses are in small classes of ours, and the
+   folder `java_before_4_2` holds these classes as Spark before 4.2 needs them. The folder for the
+   oldest versions wins.
+
+A class in `delta_ops/versions` stands in for a class that a version lacks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+
+from delta_ops.spark.versions import Version
+
+_BEFORE: tuple[Version, ...] = ((4, 2), (4, 0))
+"""Versions with a folder of sources for all versions before; newest first."""
+_STAND_INS = "delta_ops.versions"
+_STREAMING = "org.apache.spark.sql.execution.streaming"
+_RENAMED_BEFORE: Mapping[Version, Mapping[str, str]] = {
+    (4, 1): {
+        f"{_STREAMING}.runtime.{name}": f"{_STREAMING}.{name}"
+        for name in ("SerializedOffset", "StreamingRelation")
+    },
+    (4, 0): {
+        "org.apache.spark.sql.classic.ExpressionUtils": f"{_STAND_INS}.ExpressionUtils",
+        "org.apache.spark.sql.classic.": "org.apache.spark.sql.",
+    },
+}
+"""Names in Spark before a version, by their names in the sources."""
+_RENAMED_IN_SCALA_2_12: Mapping[str, str] = {
+    "scala.collection.immutable.Seq": "scala.collection.Seq",
+    "scala.jdk.javaapi.CollectionConverters": f"{_STAND_INS}.CollectionConverters",
+}
+
+
+def java_sources(package: str, spark: Version, scala: str) -> dict[str, str]:
+    """The sources of a package, by file name.
+
+    Args:
+        package: Name of a Java package of ours.
+        spark: Version of Spark.
+        scala: Version of Scala, like `2.13.18`.
+    """
+    is_scala_2_12 = scala.startswith("2.12.")
+    renamed: dict[str, str] = {}
+    for version, names in _RENAMED_BEFORE.items():
+        if spark < version:
+            renamed |= names
+    if is_scala_2_12:
+        renamed |= _RENAMED_IN_SCALA_2_12
+    found = {
+        path.name: path.read_text(encoding="utf-8")
+        for folder in _folders(spark, is_scala_2_12)
+        for each in (package, _STAND_INS)
+        for path in _files(folder.joinpath(*each.split(".")))
+    }
+    for old, new in renamed.items():
+        found = {name: text.replace(old, new) for name, text in found.items()}
+    return found
+
+
+def variants_of(spark: Version, scala: str) -> list[str]:
+    """The kinds of sources that differ from those of the newest version, for messages."""
+    older = [f"Spark before {major}.{minor}" for major, minor in _BEFORE if spark < (major, minor)]
+    return older + (["Scala 2.12"] if scala.startswith("2.12.") else [])
+
+
+def _folders(spark: Version, is_scala_2_12: bool) -> Iterator[Traversable]:
+    """The folders of sources; files of later folders replace files of earlier folders."""
+    root = files("delta_ops.spark")
+    yield root / "java"
+    for major, minor in _BEFORE:
+        if spark < (major, minor):
+            yield root / f"java_before_{major}_{minor}"
+    if is_scala_2_12:
+        yield root / "java_scala_2_12"
+
+
+def _files(folder: Traversable) -> Iterator[Traversable]:
+    if folder.is_dir():
+        yield from folder.iterdir()

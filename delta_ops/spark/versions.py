@@ -1,0 +1,190 @@
+"""Versions of Spark: the differences between PySpark 3.5 and 4.3, each by a name.
+
+No other module compares versions or imports what only some versions have. `java_sources` has the
+differences of the Java sources.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ParamSpec, TypeVar
+
+import pyarrow as pa
+import pyspark
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sf
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from delta_ops.errors import InvalidRequestError, MissingDependencyError
+
+Version = tuple[int, int]
+"""Major and minor version."""
+
+OLDEST: Version = (3, 5)
+NEWEST: Version = (4, 3)
+"""The newest version that the tests run on. Later versions are treated like it."""
+
+_T = TypeVar("_T")
+_P = ParamSpec("_P")
+
+_SETTINGS_SINCE: Mapping[str, Version] = {
+    "spark.sql.variant.writeShredding.enabled": (4, 0),
+    "spark.sql.variant.allowReadingShredded": (4, 0),
+    "spark.sql.parquet.variant.annotateLogicalType.enabled": (4, 1),
+}
+"""The first version with a setting that not all versions have."""
+
+
+def version_of(text: str) -> Version:
+    """Major and minor version in the text of a version, also of a vendor, like `3.5.4-amzn-0`.
+
+    Raises:
+        MissingDependencyError: The text is no version, or the version is too old.
+    """
+    found = re.match(r"(\d+)\.(\d+)", text)
+    if found is None or (version := (int(found[1]), int(found[2]))) < OLDEST:
+        raise MissingDependencyError(
+            f"delta_ops.spark needs PySpark {_text(OLDEST)} or later, and PySpark {text} is "
+            f"installed; install another one with: pip install 'pyspark>={_text(OLDEST)}'"
+        )
+    return version
+
+
+def _text(version: Version) -> str:
+    return ".".join(map(str, version))
+
+
+VERSION = version_of(pyspark.__version__)
+"""Version of the installed PySpark."""
+OLDEST_JAVA = 17 if VERSION >= (4, 0) else 8
+"""The oldest Java that this Spark runs on. Executors may run it, even if the driver is later."""
+PYTHON_SOURCES: Version = (4, 0)
+"""First version with data sources in Python."""
+STREAM_LIMITS: Version = (4, 2)
+"""First version whose Python sources of streams receive the start and the limits of a batch."""
+VARIANTS: Version = (4, 0)
+"""First version with variants."""
+
+
+def unexpected_lack(error: ImportError) -> MissingDependencyError:
+    """The error for a PySpark whose modules differ from those of all known versions."""
+    return MissingDependencyError(
+        f"delta_ops runs on PySpark {_text(OLDEST)} to {_text(NEWEST)}, and PySpark "
+        f"{pyspark.__version__} is installed, which differs ({error}); install one of these"
+    )
+
+
+def require(spark: SparkSession, since: Version, what: str) -> None:
+    """Reject what the session's Spark, on Connect that of the server, cannot do.
+
+    Raises:
+        InvalidRequestError: Names the version that can.
+    """
+    _require(spark.version, since, what)
+
+
+def require_installed(since: Version, what: str) -> None:
+    """Reject what the installed PySpark cannot do.
+
+    Raises:
+        InvalidRequestError: Names the version that can.
+    """
+    _require(pyspark.__version__, since, what)
+
+
+def _require(found: str, since: Version, what: str) -> None:
+    if version_of(found) < since:
+        raise InvalidRequestError(
+            f"{what} needs Spark {_text(since)} or later, and this is Spark {found}; use a later "
+            "one, or read and write the table with delta_ops.arrow"
+        )
+
+
+def known_settings(settings: Mapping[str, str]) -> dict[str, str]:
+    """Those of the settings that this version has."""
+    return {
+        name: value
+        for name, value in settings.items()
+        if _SETTINGS_SINCE.get(name, OLDEST) <= VERSION
+    }
+
+
+def is_connect(spark: SparkSession) -> bool:
+    """Whether the session is a client of a Connect server, without its own JVM."""
+    return type(spark).__module__.startswith("pyspark.sql.connect.")
+
+
+def arrow_of(rows: DataFrame) -> pa.Table:
+    """Load rows; PySpark 3.5 lacks `DataFrame.toArrow`."""
+    frame: Any = rows
+    if VERSION >= (4, 0):
+        return frame.toArrow()
+    schema = to_arrow_schema(frame.schema)
+    if is_connect(frame.sparkSession):
+        client = frame.sparkSession.client
+        found, _ = client.to_table(frame._plan.to_proto(client))
+        return found.cast(schema)
+    batches = frame._collect_as_arrow()
+    return pa.Table.from_batches(batches).cast(schema) if batches else schema.empty_table()
+
+
+def thread_target(spark: SparkSession, call: Callable[_P, _T]) -> Callable[_P, _T]:
+    """Wrap a call for another thread; it runs there with the job properties of this thread.
+
+    PySpark 3.5 wants the session for Connect only.
+    """
+    wrap: Any = pyspark.inheritable_thread_target
+    wrapped: Callable[_P, _T]
+    wrapped = wrap(spark)(call) if VERSION >= (4, 0) or is_connect(spark) else wrap(call)
+    return wrapped
+
+
+def setting_names(spark: SparkSession) -> Iterable[str]:
+    """Names of all settings of a session that have a value; PySpark 3.5 has no call for them."""
+    if is_connect(spark):
+        return _setting_names_of_server(spark)
+    jvm: Any = spark._jvm
+    settings: Any = spark.conf._jconf
+    if VERSION >= (4, 0):
+        by_name = settings.getAllAsJava()
+    else:
+        by_name = jvm.scala.collection.JavaConverters.mapAsJavaMap(settings.getAll())
+    # One call for all names; iterating over a Java map takes several calls per entry.
+    names: str = jvm.java.lang.String.join("\n", by_name.keySet())
+    return names.splitlines()
+
+
+def _setting_names_of_server(spark: SparkSession) -> Iterable[str]:
+    if VERSION >= (4, 0):
+        return spark.conf.getAll
+    from pyspark.sql.connect import proto
+
+    client: Any = spark.client
+    operation = proto.ConfigRequest.Operation(get_all=proto.ConfigRequest.GetAll())
+    return [name for name, _ in client.config(operation).pairs]
+
+
+def metadata_column(rows: DataFrame, name: str) -> Column:
+    """A column of Spark's metadata, even if a column of the rows has its name.
+
+    Connect has no such column before 4.0; a column of the rows then hides that of the metadata.
+
+    Raises:
+        InvalidRequestError: A column of the rows has the name, and Spark would find only this one.
+    """
+    if VERSION >= (4, 0):
+        return rows.metadataColumn(name)
+    frame: Any = rows
+    if not is_connect(rows.sparkSession):
+        return Column(frame._jdf.metadataColumn(name))
+    if name.lower() in map(str.lower, rows.columns):
+        require(rows.sparkSession, (4, 0), f"Reading the column {name} over Spark Connect")
+    return sf.col(name)
+
+
+def is_valid_utf8(text: Column) -> Column:
+    """Whether the bytes of a text are valid UTF-8; Spark 3.5 has no function for it."""
+    if VERSION >= (4, 0):
+        return sf.is_valid_utf8(text)
+    return sf.encode(sf.decode(text.cast("binary"), "UTF-8"), "UTF-8") == text.cast("binary")

@@ -1,0 +1,76 @@
+"""Versions of Spark: what is refused, in one sentence; and the functions that replace others."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from delta_ops.errors import InvalidRequestError, MissingDependencyError
+from delta_ops.protocol.schema import VARIANT, StructField, StructType
+from delta_ops.spark import versions
+from delta_ops.spark.schema import spark_schema_from_schema
+from delta_ops.spark.versions import known_settings, version_of
+
+OF_VARIANTS = "spark.sql.variant.writeShredding.enabled"
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        ("3.5.9", (3, 5)),
+        ("3.5.4-amzn-0", (3, 5)),
+        ("3.5.2.3.5.2.0-56", (3, 5)),
+        ("4.0.0.dev2", (4, 0)),
+        ("4.3.0", (4, 3)),
+        ("5.1.0", (5, 1)),
+    ],
+)
+def test_a_version_is_read_from_its_text(text: str, version: tuple[int, int]) -> None:
+    assert version_of(text) == version
+
+
+@pytest.mark.parametrize("text", ["3.4.1", "2.4.8", "unknown"])
+def test_a_version_that_is_too_old_is_refused_in_one_sentence(text: str) -> None:
+    with pytest.raises(MissingDependencyError, match=rf"needs PySpark 3.5 or later.*{text}") as got:
+        version_of(text)
+    assert isinstance(got.value, ImportError)
+
+
+def test_an_import_beside_an_old_pyspark_names_both_versions(tmp_path: Path) -> None:
+    package = tmp_path / "pyspark"
+    (package / "sql" / "pandas").mkdir(parents=True)
+    (package / "__init__.py").write_text("__version__ = '3.3.2'\n")
+    for name, text in {
+        "sql/__init__.py": "Column = DataFrame = SparkSession = functions = None\n",
+        "sql/pandas/__init__.py": "",
+        "sql/pandas/types.py": "to_arrow_schema = None\n",
+    }.items():
+        (package / name).write_text(text)
+    program = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import delta_ops.spark"
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=False, capture_output=True, text=True
+    )
+    assert done.stderr.strip().splitlines()[-1] == (
+        "delta_ops.errors.MissingDependencyError: delta_ops.spark needs PySpark 3.5 or later, and "
+        "PySpark 3.3.2 is installed; install another one with: pip install 'pyspark>=3.5'"
+    )
+
+
+def test_settings_that_a_version_lacks_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = {OF_VARIANTS: "false", "spark.sql.caseSensitive": "true"}
+    monkeypatch.setattr(versions, "VERSION", (3, 5))
+    assert known_settings(settings) == {"spark.sql.caseSensitive": "true"}
+    monkeypatch.setattr(versions, "VERSION", (4, 0))
+    assert known_settings(settings) == settings
+
+
+def test_a_variant_on_a_version_without_them_is_refused_by_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(versions.pyspark, "__version__", "3.5.9")
+    schema = StructType((StructField("v", VARIANT, True, {}),))
+    with pytest.raises(InvalidRequestError, match=r"variant needs Spark 4\.0 or later.* 3\.5\.9"):
+        spark_schema_from_schema(schema)
