@@ -12,6 +12,10 @@ except ImportError as error:
         "delta_ops.components needs the package dagster; install it with: "
         "pip install 'delta_ops[dagster]'"
     ) from error
+else:
+    from delta_ops.orchestration.dagster_versions import COMPONENTS, require_dagster
+
+    require_dagster(COMPONENTS, "delta_ops.components")
 
 from delta_ops.components.lake import DeltaLakeComponent
 from delta_ops.components.maintenance import DeltaMaintenanceComponent

@@ -9,6 +9,10 @@ except ImportError as error:
         "delta_ops.orchestration needs the package dagster; install it with: "
         "pip install 'delta_ops[dagster]'"
     ) from error
+else:
+    from delta_ops.orchestration.dagster_versions import OLDEST, require_dagster
+
+    require_dagster(OLDEST, "delta_ops.orchestration")
 
 from delta_ops.orchestration.automation import on_new_table_version
 from delta_ops.orchestration.card.table_card import table_card

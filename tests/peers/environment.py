@@ -52,9 +52,9 @@ def ensure_delta_spark(peers: Path = PEERS) -> DeltaSparkEnvironment:
         if not complete.exists():
             shutil.rmtree(folder, ignore_errors=True)
             copy_jars(_HERE / "pom.xml", jars)
-            _run([sys.executable, "-m", "venv", str(folder)])
+            run_step([sys.executable, "-m", "venv", str(folder)])
             install = ["-m", "pip", "install", "--quiet", "--requirement"]
-            _run([str(python), *install, str(_HERE / "constraints.txt")])
+            run_step([str(python), *install, str(_HERE / "constraints.txt")])
             complete.touch()
     return DeltaSparkEnvironment(python=python, jars=tuple(sorted(jars.glob("*.jar"))))
 
@@ -72,14 +72,19 @@ def copy_jars(pom: Path, into: Path) -> None:
     command = [maven, "--batch-mode", "--quiet", "--file", str(pom)]
     copy = ["dependency:copy-dependencies", f"-DoutputDirectory={into}", "-DincludeScope=runtime"]
     try:
-        _run([*command, *copy])
+        run_step([*command, *copy])
     except RuntimeError as error:
         if _NO_REPOSITORY.search(str(error)):
             raise MavenMissingError(f"Maven reaches no repository: {error}") from error
         raise
 
 
-def _run(command: list[str]) -> None:
+def run_step(command: list[str]) -> None:
+    """Run a step of an installation.
+
+    Raises:
+        RuntimeError: It failed; the text has the end of its output.
+    """
     done = subprocess.run(
         command,
         check=False,

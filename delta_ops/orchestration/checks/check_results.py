@@ -13,6 +13,7 @@ from delta_ops.errors import DeltaOpsError
 from delta_ops.maintenance import HealthReport, Operation
 from delta_ops.maintenance.thresholds import Finding, Measure
 from delta_ops.orchestration.dagster_compat import latest_check_verdicts
+from delta_ops.orchestration.dagster_versions import AssetCheckEvaluation
 from delta_ops.orchestration.markdown import launchpad_link, plain_text
 from delta_ops.orchestration.policies.maintenance_config import maintenance_config
 from delta_ops.orchestration.tables import TableRef
@@ -92,7 +93,7 @@ def changed_evaluations(
     instance: dg.DagsterInstance,
     assessed: Sequence[AssessedTable],
     location: tuple[str, str] | None,
-) -> list[dg.AssetCheckEvaluation]:
+) -> list[AssetCheckEvaluation]:
     """Evaluations of the health checks whose verdict differs from the latest one.
 
     A check that was never evaluated counts as passed. A check that is running is skipped.
@@ -107,7 +108,7 @@ def changed_evaluations(
     ]
     latest = latest_check_verdicts(instance, [key for key, _ in results])
     return [
-        dg.AssetCheckEvaluation(
+        AssetCheckEvaluation(
             asset_key=key.asset_key,
             check_name=key.name,
             passed=result.passed,

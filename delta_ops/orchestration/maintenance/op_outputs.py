@@ -13,6 +13,8 @@ from typing import Any
 
 import dagster as dg
 
+from delta_ops.orchestration.dagster_versions import BetaWarning, job_owners
+
 IO_MANAGER_KEY = "delta_ops_handover"
 
 
@@ -44,11 +46,11 @@ def build_job(
         io_manager: Passes the outputs between the ops.
     """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", dg.BetaWarning)  # owners of a job are new
+        warnings.simplefilter("ignore", BetaWarning)  # owners of a job are new
         return dg.job(
             name=name,
             description=description,
-            owners=list(owners) or None,
+            **job_owners(owners),
             tags=tags,
             executor_def=executor_def,
             # No op uses `io_manager`. Without this entry Dagster copies the job to add the

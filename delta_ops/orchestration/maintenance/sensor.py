@@ -30,6 +30,7 @@ from delta_ops.maintenance import HealthReport, Operation
 from delta_ops.maintenance.fleet.failures import failure_of
 from delta_ops.orchestration.checks.check_results import AssessedTable, changed_evaluations
 from delta_ops.orchestration.dagster_compat import sensor_location
+from delta_ops.orchestration.dagster_versions import AssetCheckEvaluation
 from delta_ops.orchestration.maintenance.jobs import LOG_OPERATIONS, is_gone
 from delta_ops.orchestration.maintenance.unfinished_runs import run_sentence, unfinished_runs
 from delta_ops.orchestration.policies.choice import PolicyJobs, due_operations, jobs_of
@@ -233,7 +234,7 @@ class _Tick:
             return True
         return False
 
-    def _evaluations(self) -> list[dg.AssetCheckEvaluation]:
+    def _evaluations(self) -> list[AssetCheckEvaluation]:
         """Changed verdicts of the health checks; none for a missing table."""
         assessed = [
             AssessedTable(each.table, each.jobs.job.name, found)

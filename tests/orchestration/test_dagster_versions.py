@@ -1,0 +1,44 @@
+"""Versions of Dagster: what is refused, in one sentence that names the version needed."""
+
+from __future__ import annotations
+
+import pytest
+
+from delta_ops.errors import MissingDependencyError
+from delta_ops.orchestration import dagster_versions
+from delta_ops.orchestration.dagster_versions import (
+    COMPONENTS,
+    OLDEST,
+    job_owners,
+    require_dagster,
+    version_of,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "version"), [("1.10.0", (1, 10)), ("1.12.3.dev1", (1, 12)), ("1!0+dev", (0, 0))]
+)
+def test_a_version_is_read_from_its_text(text: str, version: tuple[int, int]) -> None:
+    assert version_of(text) == version
+
+
+def test_an_old_dagster_is_refused_in_one_sentence() -> None:
+    with pytest.raises(
+        MissingDependencyError,
+        match=r"^delta_ops.orchestration needs Dagster 1\.10 or later, and Dagster 1\.9\.13 is",
+    ):
+        require_dagster(OLDEST, "delta_ops.orchestration", "1.9.13")
+
+
+def test_components_are_refused_by_name_before_1_12() -> None:
+    require_dagster(COMPONENTS, "delta_ops.components", "1.12.0")
+    with pytest.raises(MissingDependencyError, match=r"delta_ops.components needs .* 1\.12"):
+        require_dagster(COMPONENTS, "delta_ops.components", "1.11.9")
+
+
+def test_owners_of_a_job_are_never_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert job_owners([]) == {}
+    monkeypatch.setattr(dagster_versions.require_dagster, "__defaults__", ("1.11.2",))
+    assert job_owners([]) == {}
+    with pytest.raises(MissingDependencyError, match=r"owner of a maintenance job needs .*1\.12"):
+        job_owners(["team:data"])

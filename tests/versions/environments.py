@@ -1,0 +1,84 @@
+"""Environments with other versions of Spark and Dagster, made when the first test needs them.
+
+`.peers/<name>-<version>/` holds a virtual environment with the packages of that version. All other
+packages come from the environment of the tests.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.peers.environment import PEERS, run_step
+
+SPARK = {"3.5": "3.5.9", "4.0": "4.0.5", "4.1": "4.1.4", "4.2": "4.2.1"}
+"""The last release of each minor version before the newest, which all other tests run on."""
+DAGSTER = {"1.10": "1.10.0", "1.11": "1.11.0", "1.12": "1.12.0"}
+"""The first release of each minor version before the newest."""
+_LONGEST_S = 3600
+
+
+def spark_python(version: str) -> Path:
+    """The Python of the environment with a minor version of Spark."""
+    return _ensure(f"pyspark-{SPARK[version]}", [f"pyspark=={SPARK[version]}"])
+
+
+def dagster_python(version: str) -> Path:
+    """The Python of the environment with a minor version of Dagster."""
+    core = DAGSTER[version]
+    minor, patch = (int(part) for part in core.split(".")[1:])
+    library = f"0.{minor + 16}.{patch}"  # Dagster numbers its libraries so
+    packages = [f"{name}=={core}" for name in ("dagster", "dagster-graphql", "dagster-webserver")]
+    libraries = [f"dagster-{name}=={library}" for name in ("spark", "postgres")]
+    return _ensure(f"dagster-{core}", [*packages, *libraries])
+
+
+def _ensure(name: str, packages: Sequence[str]) -> Path:
+    folder = PEERS / name
+    python, complete = folder / "bin" / "python", folder / "complete"
+    PEERS.mkdir(exist_ok=True)
+    with (PEERS / f"lock-of-{name}").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not complete.exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            run_step([sys.executable, "-m", "venv", "--without-pip", str(folder)])
+            install = ["-m", "pip", "--python", str(python), "install", "--quiet", "--no-compile"]
+            run_step([sys.executable, *install, *packages])
+            _add_packages_of_tests(python)
+            complete.touch()
+    return python
+
+
+def _add_packages_of_tests(python: Path) -> None:
+    """Let the environment find the packages that it does not have in that of the tests."""
+    program = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    found = subprocess.run([str(python), "-c", program], check=True, capture_output=True, text=True)
+    # The name sorts last, so that the packages of the environment come first.
+    link = Path(found.stdout.strip()) / "zz_packages_of_tests.pth"
+    link.write_text(f"{sysconfig.get_path('purelib')}\n", encoding="utf-8")
+
+
+def run_in(python: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a module in an environment, in this folder; not checked."""
+    variables = {**os.environ, "PYSPARK_PYTHON": str(python), "PYTHONPATH": str(Path.cwd())}
+    return subprocess.run(
+        [str(python), "-m", *arguments],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=_LONGEST_S,
+        env={name: value for name, value in variables.items() if name != "SPARK_HOME"},
+    )
+
+
+def run_tests(python: Path, *files: str) -> None:
+    """Run tests of the main tier in an environment, and require that they pass."""
+    options = ("--quiet", "-p", "no:cacheprovider", "-m", "not full and not long")
+    done = run_in(python, "pytest", *options, *files)
+    assert done.returncode == 0, done.stdout[-6000:]
