@@ -17,7 +17,7 @@ export DAGSTER_DISABLE_TELEMETRY := yes
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 export PYTHONPATH := $(CURDIR)
 
-.PHONY: demo demo-file dev test test-all test-long test-one test-tools lint docs docs-serve bench install clean
+.PHONY: demo demo-file dev test test-all test-versions test-long test-one test-tools lint docs docs-serve bench install clean
 
 install: $(INSTALLED)
 
@@ -58,6 +58,10 @@ test: test-tools
 # All combinations too. SHARD=2/4 runs the second of four parts.
 test-all: test-tools
 	@$(PYTEST) -n 3 -m 'not long'
+
+# Older versions of Spark and Dagster, each in an environment of its own below .peers.
+test-versions: test-tools
+	@$(PYTEST) -m 'not long' tests/versions
 
 # State machines, interleavings, fuzzing, memory and soak.
 test-long: test-tools

@@ -9,7 +9,6 @@ from pathlib import Path
 import pyspark
 
 from delta_ops.errors import MissingDependencyError
-from delta_ops.spark.java_sources import variants_of
 from delta_ops.spark.session.packages import hadoop_version
 from delta_ops.spark.session.session import java_version
 from delta_ops.spark.versions import VERSION
@@ -27,8 +26,9 @@ def installation() -> Iterator[tuple[str, str]]:
     yield "Hadoop", _or_reason(jars)
     yield "Java", _java()
     if scala is not None:
-        sources = ", ".join(variants_of(VERSION, scala)) or "this version"
-        yield "Spark engine", f"in a classic session: compiled classes for {sources}"
+        spark = ".".join(map(str, VERSION))
+        classes = f"compiled classes for Spark {spark} and Scala {scala}"
+        yield "Spark engine", f"in a classic session: {classes}"
     yield "Spark engine", "over Spark Connect: Spark's public API, because no local JVM is there"
 
 

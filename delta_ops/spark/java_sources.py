@@ -65,12 +65,6 @@ def java_sources(package: str, spark: Version, scala: str) -> dict[str, str]:
     return found
 
 
-def variants_of(spark: Version, scala: str) -> list[str]:
-    """The kinds of sources that differ from those of the newest version, for messages."""
-    older = [f"Spark before {major}.{minor}" for major, minor in _BEFORE if spark < (major, minor)]
-    return older + (["Scala 2.12"] if scala.startswith("2.12.") else [])
-
-
 def _folders(spark: Version, is_scala_2_12: bool) -> Iterator[Traversable]:
     """The folders of sources; files of later folders replace files of earlier folders."""
     root = files("delta_ops.spark")
