@@ -43,6 +43,7 @@ from delta_ops.spark.schema import (
     has_collation,
     spark_schema_from_schema,
 )
+from delta_ops.spark.versions import try_cast
 
 _DIGITS: Mapping[DataType, int] = {BYTE: 3, SHORT: 5, INTEGER: 10, LONG: 19}
 _EXACT_IN: Mapping[DataType, tuple[DataType, ...]] = {
@@ -112,8 +113,8 @@ def fit_value(
     wanted = field.data_type
     if not _is_narrowed(source, wanted):
         return _convert(value, source, wanted, field.name, table), None
-    narrowed = value.try_cast(wanted.name)
-    is_changed = ~narrowed.try_cast(source.name).eqNullSafe(value)
+    narrowed = try_cast(value, wanted.name)
+    is_changed = ~try_cast(narrowed, source.name).eqNullSafe(value)
     if wanted == LONG and source in _EXACT_IN:
         is_changed |= _is_past_longs(value)
     elif source == LONG and wanted in _EXACT_IN:

@@ -6,17 +6,22 @@ differences of the Java sources.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ParamSpec, TypeVar
 
 import pyarrow as pa
 import pyspark
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark import SparkContext
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession, types
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import DataType
 
 from delta_ops.errors import InvalidRequestError, MissingDependencyError
+from delta_ops.spark.hash_partitions import numbers_by_hash
 
 Version = tuple[int, int]
 """Major and minor version."""
@@ -59,8 +64,8 @@ VERSION = version_of(pyspark.__version__)
 """Version of the installed PySpark."""
 OLDEST_JAVA = 17 if VERSION >= (4, 0) else 8
 """The oldest Java that this Spark runs on. Executors may run it, even if the driver is later."""
-PYTHON_SOURCES: Version = (4, 0)
-"""First version with data sources in Python."""
+CONNECT: Version = (4, 0)
+"""First version whose Connect sessions are supported."""
 STREAM_LIMITS: Version = (4, 2)
 """First version whose Python sources of streams receive the start and the limits of a batch."""
 VARIANTS: Version = (4, 0)
@@ -102,7 +107,7 @@ def _require(found: str, since: Version, what: str) -> None:
 
 
 def known_settings(settings: Mapping[str, str]) -> dict[str, str]:
-    """Those of the settings that this version has."""
+    """Leave out settings that this version lacks."""
     return {
         name: value
         for name, value in settings.items()
@@ -111,8 +116,15 @@ def known_settings(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def is_connect(spark: SparkSession) -> bool:
-    """Whether the session is a client of a Connect server, without its own JVM."""
-    return type(spark).__module__.startswith("pyspark.sql.connect.")
+    """Whether the session is a client of a Connect server, without its own JVM.
+
+    Raises:
+        InvalidRequestError: It is one of Spark 3.5, whose DataFrames and columns lack too much.
+    """
+    is_client = type(spark).__module__.startswith("pyspark.sql.connect.")
+    if is_client:
+        require_installed(CONNECT, "A session of Spark Connect")
+    return is_client
 
 
 def arrow_of(rows: DataFrame) -> pa.Table:
@@ -121,29 +133,21 @@ def arrow_of(rows: DataFrame) -> pa.Table:
     if VERSION >= (4, 0):
         return frame.toArrow()
     schema = to_arrow_schema(frame.schema)
-    if is_connect(frame.sparkSession):
-        client = frame.sparkSession.client
-        found, _ = client.to_table(frame._plan.to_proto(client))
-        return found.cast(schema)
     batches = frame._collect_as_arrow()
     return pa.Table.from_batches(batches).cast(schema) if batches else schema.empty_table()
 
 
 def thread_target(spark: SparkSession, call: Callable[_P, _T]) -> Callable[_P, _T]:
-    """Wrap a call for another thread; it runs there with the job properties of this thread.
-
-    PySpark 3.5 wants the session for Connect only.
-    """
+    """Wrap a call for another thread; it runs there with the job properties of this thread."""
     wrap: Any = pyspark.inheritable_thread_target
-    wrapped: Callable[_P, _T]
-    wrapped = wrap(spark)(call) if VERSION >= (4, 0) or is_connect(spark) else wrap(call)
+    wrapped: Callable[_P, _T] = wrap(spark)(call) if VERSION >= (4, 0) else wrap(call)
     return wrapped
 
 
 def setting_names(spark: SparkSession) -> Iterable[str]:
     """Names of all settings of a session that have a value; PySpark 3.5 has no call for them."""
     if is_connect(spark):
-        return _setting_names_of_server(spark)
+        return spark.conf.getAll
     jvm: Any = spark._jvm
     settings: Any = spark.conf._jconf
     if VERSION >= (4, 0):
@@ -155,32 +159,12 @@ def setting_names(spark: SparkSession) -> Iterable[str]:
     return names.splitlines()
 
 
-def _setting_names_of_server(spark: SparkSession) -> Iterable[str]:
-    if VERSION >= (4, 0):
-        return spark.conf.getAll
-    from pyspark.sql.connect import proto
-
-    client: Any = spark.client
-    operation = proto.ConfigRequest.Operation(get_all=proto.ConfigRequest.GetAll())
-    return [name for name, _ in client.config(operation).pairs]
-
-
 def metadata_column(rows: DataFrame, name: str) -> Column:
-    """A column of Spark's metadata, even if a column of the rows has its name.
-
-    Connect has no such column before 4.0; a column of the rows then hides that of the metadata.
-
-    Raises:
-        InvalidRequestError: A column of the rows has the name, and Spark would find only this one.
-    """
+    """A column of Spark's metadata, even if a column of the rows has its name."""
     if VERSION >= (4, 0):
         return rows.metadataColumn(name)
     frame: Any = rows
-    if not is_connect(rows.sparkSession):
-        return Column(frame._jdf.metadataColumn(name))
-    if name.lower() in map(str.lower, rows.columns):
-        require(rows.sparkSession, (4, 0), f"Reading the column {name} over Spark Connect")
-    return sf.col(name)
+    return Column(frame._jdf.metadataColumn(name))
 
 
 def is_valid_utf8(text: Column) -> Column:
@@ -188,3 +172,42 @@ def is_valid_utf8(text: Column) -> Column:
     if VERSION >= (4, 0):
         return sf.is_valid_utf8(text)
     return sf.encode(sf.decode(text.cast("binary"), "UTF-8"), "UTF-8") == text.cast("binary")
+
+
+def try_cast(value: Column, data_type: str) -> Column:
+    """Convert a value; null if it cannot be converted. PySpark 3.5 has this in SQL only."""
+    if VERSION >= (4, 0):
+        return value.try_cast(data_type)
+    column: Any = value
+    context: Any = SparkContext._active_spark_context
+    sql = context._jvm.org.apache.spark.sql
+    expressions = sql.catalyst.expressions
+    wanted = sql.types.DataType.fromDDL(data_type)
+    no_zone = context._jvm.scala.Option.empty()
+    cast = expressions.Cast(column._jc.expr(), wanted, no_zone, expressions.EvalMode.TRY())
+    return Column(sql.Column(cast))
+
+
+def type_of_ddl(text: str) -> DataType:
+    """The type, or the columns, that a text of DDL describes."""
+    if VERSION >= (4, 0):
+        return DataType.fromDDL(text)
+    return types._parse_datatype_string(text)
+
+
+def condition_of(error: PySparkException) -> str | None:
+    """Name of an error's condition."""
+    found: Any = error
+    name: str | None = found.getCondition() if VERSION >= (4, 0) else found.getErrorClass()
+    return name
+
+
+def repartition_by_id(rows: DataFrame, num_partitions: int, number: Column) -> DataFrame:
+    """Put each row into the partition with the row's number, an int from 0.
+
+    Before Spark 4.1, each number is replaced by one whose hash leads to this partition.
+    """
+    if VERSION >= (4, 1):
+        return rows.repartitionById(num_partitions, number)
+    texts = sf.lit(json.dumps(numbers_by_hash(num_partitions).tolist()))
+    return rows.repartition(num_partitions, sf.get(sf.from_json(texts, "array<int>"), number))

@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.errors import IllegalArgumentException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
-from pyspark.sql.types import DataType, StructType
+from pyspark.sql.types import StructType
 
 import delta_ops.arrow as da
 import delta_ops.spark as ds
@@ -24,6 +24,7 @@ from delta_ops.spark.session.settings import (
     txn_of,
     user_metadata_of,
 )
+from delta_ops.spark.versions import try_cast, type_of_ddl
 from delta_ops.tables.argument_checks import (
     ColumnOrText,
     check_assignments,
@@ -367,7 +368,7 @@ def _open(spark: SparkSession, path: str, settings: Mapping[str, str] | None = N
 
 def _partition_types(schema: str | StructType | None) -> dict[str, str]:
     """The types of partition columns, in Spark SQL syntax."""
-    found = DataType.fromDDL(schema) if isinstance(schema, str) else schema or StructType()
+    found = type_of_ddl(schema) if isinstance(schema, str) else schema or StructType()
     if not isinstance(found, StructType):
         raise InvalidRequestError(f"{schema!r} names no column; give names with types")
     return {field.name: field.dataType.simpleString() for field in found.fields}
@@ -386,7 +387,7 @@ def _parse_timestamp(spark: SparkSession, text: str) -> datetime:
     Raises:
         InvalidRequestError: The text is not a timestamp.
     """
-    time = sf.unix_micros(sf.lit(text).try_cast("timestamp"))
+    time = sf.unix_micros(try_cast(sf.lit(text), "timestamp"))
     (row,) = spark.range(1).select(time.alias("micros")).collect()
     if row["micros"] is None:
         raise InvalidRequestError(

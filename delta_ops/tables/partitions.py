@@ -26,6 +26,7 @@ from delta_ops.spark.expressions.analysis import reason_of
 from delta_ops.spark.expressions.conditions import validate_names
 from delta_ops.spark.session.session import session_time_zone
 from delta_ops.spark.session.variables import escape_variables, names_like_variables
+from delta_ops.spark.versions import condition_of
 
 _NUMBER = "delta_ops number"
 """Column with the number of a partition; no user column has this name, because of the space."""
@@ -71,7 +72,7 @@ def _filter_by_spark(spark: SparkSession, snapshot: Snapshot, filters: Sequence[
             rows = rows.where(sf.expr(escape_variables(each, literal)))
         chosen = [row[0] for row in rows.select(f"`{_NUMBER}`").collect()]
     except PySparkException as error:
-        if error.getCondition() == "UNRESOLVED_COLUMN.WITH_SUGGESTION":
+        if condition_of(error) == "UNRESOLVED_COLUMN.WITH_SUGGESTION":
             parameters = error.getMessageParameters() or {}
             name = parameters.get("objectName", "").strip("`")
             raise _column_error(snapshot, name) from error

@@ -25,6 +25,7 @@ from delta_ops.protocol.schema import schema_from_json
 from delta_ops.protocol.schema.char_types import SQL_TYPE
 from delta_ops.spark.schema import describe, schema_from_spark
 from delta_ops.spark.session.settings import default_properties, user_metadata_of
+from delta_ops.spark.versions import type_of_ddl
 from delta_ops.tables.argument_checks import check_names, check_text
 from delta_ops.tables.exceptions import translating
 from delta_ops.tables.opening import open_log, path_in
@@ -108,7 +109,7 @@ class DeltaTableBuilder(Generic[T]):
         metadata: dict[str, Any] = {}
         if comment is not None:
             metadata["comment"] = check_text(comment, "The comment of a column")
-        data_type = DataType.fromDDL(dataType) if isinstance(dataType, str) else dataType
+        data_type = type_of_ddl(dataType) if isinstance(dataType, str) else dataType
         metadata |= _generation(generatedAlwaysAs, generatedByDefaultAs)
         if "delta.identity.start" in metadata and not isinstance(data_type, LongType):
             raise UnsupportedOperationException(

@@ -12,7 +12,6 @@ import pytest
 import yaml
 from dagster._core.definitions.job_base import InMemoryJob
 from dagster._core.execution.api import execute_run
-from dagster._core.remote_origin import RegisteredCodeLocationOrigin, RemoteRepositoryOrigin
 
 import delta_ops.arrow as da
 from delta_ops.errors import InvalidRequestError
@@ -27,6 +26,7 @@ from delta_ops.orchestration import (
     external_table,
 )
 from tests.orchestration.rendered_markdown import links, plain_words, tokens
+from tests.support.dagster_origins import RegisteredCodeLocationOrigin, RemoteRepositoryOrigin
 from tests.support.lost_commits import replace_commit
 
 MEASURES = get_args(Measure)

@@ -92,8 +92,9 @@ def test_the_sources_compile_without_a_warning(tmp_path: Path) -> None:
         for name, text in java_sources(package, VERSION, scala).items()
         if package == min(PACKAGES) or f"package {STAND_INS};" not in text
     ]
+    compiler: list[str | Path]
     compiler = [java, "-m", "jdk.compiler/com.sun.tools.javac.Main", LINT, "-Werror", "-proc:none"]
-    target = ["--release", str(OLDEST_JAVA), "-d", tmp_path / "classes"]
+    target: list[str | Path] = ["--release", str(OLDEST_JAVA), "-d", tmp_path / "classes"]
     made = subprocess.run(
         [*compiler, *target, "-cp", os.pathsep.join(map(str, jars.glob("*.jar"))), *sources],
         capture_output=True,

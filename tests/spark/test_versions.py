@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyspark
 import pytest
 
 from delta_ops.errors import InvalidRequestError, MissingDependencyError
@@ -70,7 +71,7 @@ def test_settings_that_a_version_lacks_are_left_out(monkeypatch: pytest.MonkeyPa
 def test_a_variant_on_a_version_without_them_is_refused_by_name(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(versions.pyspark, "__version__", "3.5.9")
+    monkeypatch.setattr(pyspark, "__version__", "3.5.9")
     schema = StructType((StructField("v", VARIANT, True, {}),))
     with pytest.raises(InvalidRequestError, match=r"variant needs Spark 4\.0 or later.* 3\.5\.9"):
         spark_schema_from_schema(schema)

@@ -7,11 +7,14 @@ packages come from the environment of the tests.
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
 import sysconfig
+import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,6 +24,7 @@ SPARK = {"3.5": "3.5.9", "4.0": "4.0.5", "4.1": "4.1.4", "4.2": "4.2.1"}
 """The last release of each minor version before the newest, which all other tests run on."""
 DAGSTER = {"1.10": "1.10.0", "1.11": "1.11.0", "1.12": "1.12.0"}
 """The first release of each minor version before the newest."""
+_EXTRAS = ("spark", "connect", "dagster", "dagster-spark", "cli")
 _LONGEST_S = 3600
 
 
@@ -37,6 +41,24 @@ def dagster_python(version: str) -> Path:
     packages = [f"{name}=={core}" for name in ("dagster", "dagster-graphql", "dagster-webserver")]
     libraries = [f"dagster-{name}=={library}" for name in ("spark", "postgres")]
     return _ensure(f"dagster-{core}", [*packages, *libraries])
+
+
+def lowest_python() -> Path:
+    """The Python of the environment with the lowest versions that `pyproject.toml` allows."""
+    packages = lowest_requirements(Path("pyproject.toml").read_text(encoding="utf-8"))
+    pins = hashlib.sha256("\n".join(packages).encode()).hexdigest()[:12]
+    return _ensure(f"lowest-{pins}", packages)
+
+
+def lowest_requirements(project: str) -> list[str]:
+    """The direct requirements of a project, each with its lowest version.
+
+    Clients of stores are left out: each requires one version of fsspec.
+    """
+    table = tomllib.loads(project)["project"]
+    extras = table["optional-dependencies"]
+    named = [*table["dependencies"], *(each for name in _EXTRAS for each in extras[name])]
+    return sorted({re.sub(r">=([^,]+).*", r"==\1", each) for each in named})
 
 
 def _ensure(name: str, packages: Sequence[str]) -> Path:
@@ -77,8 +99,8 @@ def run_in(python: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def run_tests(python: Path, *files: str) -> None:
+def run_tests(python: Path, *arguments: str) -> None:
     """Run tests of the main tier in an environment, and require that they pass."""
     options = ("--quiet", "-p", "no:cacheprovider", "-m", "not full and not long")
-    done = run_in(python, "pytest", *options, *files)
+    done = run_in(python, "pytest", *options, *arguments)
     assert done.returncode == 0, done.stdout[-6000:]

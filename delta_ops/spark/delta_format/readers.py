@@ -19,6 +19,7 @@ from delta_ops.spark.read.read import read
 from delta_ops.spark.read.stale_reads import read_latest
 from delta_ops.spark.session.session import session_time_zone
 from delta_ops.spark.streaming.read import read_stream
+from delta_ops.spark.versions import type_of_ddl
 
 _RANGE = ("startingVersion", "startingTimestamp", "endingVersion", "endingTimestamp")
 _TRAVEL = ("versionAsOf", "timestampAsOf")
@@ -180,7 +181,7 @@ def _validate_schema(requested: Any, rows: DataFrame, place: str) -> None:
     """Require that a schema given to the reader equals the table's schema."""
     if requested is None:
         return
-    wanted = requested if isinstance(requested, StructType) else StructType.fromDDL(requested)
+    wanted = requested if isinstance(requested, StructType) else type_of_ddl(requested)
     if wanted.simpleString() != rows.schema.simpleString():
         raise InvalidRequestError(
             f"{place}: the schema given to the reader, {wanted.simpleString()}, is not the "

@@ -55,6 +55,7 @@ from delta_ops.spark.read.file_index import (
 )
 from delta_ops.spark.read.scan import ChosenRows, ScanColumns, known_size, scan, unite
 from delta_ops.spark.session.session import session_time_zone
+from delta_ops.spark.versions import repartition_by_id
 
 _BASE_ROW_ID = StructField("delta_ops base row id", LONG)
 _COMMIT_VERSION = StructField("delta_ops commit version", LONG)
@@ -177,9 +178,8 @@ def read_parted(
     """
     rows = _read_with_places(spark, snapshot, [add])
     part = sf.floor(named_column(ROW_NUMBER) * num_parts / sf.lit(max(1, num_rows))).cast("int")
-    together = rows.withColumn(NUMBER.name, part).repartitionById(
-        num_parts, named_column(NUMBER.name)
-    )
+    numbered = rows.withColumn(NUMBER.name, part)
+    together = repartition_by_id(numbered, num_parts, named_column(NUMBER.name))
     return together.sortWithinPartitions(named_column(ROW_NUMBER)).drop(NUMBER.name, ROW_NUMBER)
 
 

@@ -44,6 +44,7 @@ from delta_ops.protocol.schema import (
 from delta_ops.spark.compiled import OBSTACLES, first_line, instance_on_executors
 from delta_ops.spark.expressions.columns import matches, named_column
 from delta_ops.spark.session import jobs
+from delta_ops.spark.versions import repartition_by_id
 from delta_ops.transaction.rewrite_group import CurveOrder
 
 _SAMPLE_ROWS = 1 << 17
@@ -121,7 +122,7 @@ def sort_along(
         file = file * 2 + matches(separate, schema).cast("int")
         num_partitions *= 2
     placed = rows.withColumn(_PLACE, place).withColumn(_FILE, file)
-    together = placed.repartitionById(num_partitions, named_column(_FILE))
+    together = repartition_by_id(placed, num_partitions, named_column(_FILE))
     # With one column, sort by its values.
     plain = _value_of(order.columns[0]).asc_nulls_first()
     by = plain if len(keys) == 1 else named_column(_PLACE)

@@ -26,7 +26,7 @@ from delta_ops.spark.read.read import read_files, resolve_columns, show
 from delta_ops.spark.schema import spark_schema_from_schema
 from delta_ops.spark.session.session import warn_once
 from delta_ops.spark.streaming.source import SourceUnavailableError, streaming_frame
-from delta_ops.spark.versions import PYTHON_SOURCES, STREAM_LIMITS, require
+from delta_ops.spark.versions import CONNECT, STREAM_LIMITS, require
 
 _MAX_FILES = 1000
 """Default limit of files in a batch."""
@@ -118,7 +118,7 @@ def read_stream(
                 f"{snapshot.uri}: the change feed can be streamed only in a classic session, and "
                 f"this session has no source for it ({error}); use read_changes"
             ) from error
-        require(spark, PYTHON_SOURCES, f"A stream in such a session ({error})")
+        require(spark, CONNECT, f"A stream in such a session ({error})")
         for name, limit in (
             ("max_files_per_trigger", max_files_per_trigger),
             ("max_bytes_per_trigger", max_bytes_per_trigger),
