@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from pyspark.sql import DataFrame
 
 from delta_ops.spark.read import file_index, file_list
 from delta_ops.spark.read.file_index import IndexUnavailableError
+from delta_ops.spark.versions import arrow_of
+
+if not hasattr(DataFrame, "toArrow"):  # before Spark 4.0
+    DataFrame.toArrow = arrow_of
 
 
 @pytest.fixture(params=["file index", "file list"])

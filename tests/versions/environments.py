@@ -102,6 +102,7 @@ def run_in(python: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 def run_tests(python: Path, *arguments: str) -> None:
     """Run tests of the main tier in an environment, and require that they pass."""
     options = ["--quiet", "-p", "no:cacheprovider", "-m", "not full and not long"]
-    options += ["-W", "ignore::DeprecationWarning"]  # of newer packages, at calls of older ones
+    # Newer packages warn of calls of older packages, and of the version of Python.
+    options += ["-W", "ignore::DeprecationWarning", "-W", "ignore::FutureWarning"]
     done = run_in(python, "pytest", *options, *arguments)
     assert done.returncode == 0, done.stdout[-6000:]
