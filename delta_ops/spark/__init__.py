@@ -9,7 +9,7 @@ except ImportError as error:
         "delta_ops.spark needs the package pyspark; install it with: pip install 'delta_ops[spark]'"
     ) from error
 
-from delta_ops.spark.versions import unexpected_lack
+from delta_ops.spark.installed_version import unexpected_lack
 
 try:
     from delta_ops.spark.delta_format.register import register, unregister

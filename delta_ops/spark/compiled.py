@@ -24,8 +24,9 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from delta_ops.spark.installed_version import version_of
 from delta_ops.spark.java_sources import java_sources
-from delta_ops.spark.versions import OLDEST_JAVA, VERSION
+from delta_ops.spark.versions import OLDEST_JAVA
 
 _ISOLATION = "spark.sql.artifact.isolation.enabled"
 
@@ -104,7 +105,7 @@ def _compile(context: Any, application_loader: Any, package: str) -> Any:
     compiler.setTargetVersion(OLDEST_JAVA)
     compiler.setClassFileCreator(compiled)
     scala = context._jvm.scala.util.Properties.versionNumberString()
-    sources = java_sources(package, VERSION, scala)
+    sources = java_sources(package, version_of(context.version), scala)
     resources = context._gateway.new_array(resource.Resource, len(sources))
     make_resource = resource.StringResource
     for number, (path, text) in enumerate(sources.items()):

@@ -9,9 +9,9 @@ from pathlib import Path
 import pyspark
 
 from delta_ops.errors import MissingDependencyError
+from delta_ops.spark.installed_version import VERSION
 from delta_ops.spark.session.packages import hadoop_version
 from delta_ops.spark.session.session import java_version
-from delta_ops.spark.versions import VERSION
 
 _WITHOUT_JARS = "none, PySpark has no jars"
 _SCALA_JAR = re.compile(r"scala-library-(.+)\.jar")

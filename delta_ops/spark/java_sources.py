@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
-from delta_ops.spark.versions import Version
+from delta_ops.spark.installed_version import Version
 
 _BEFORE: tuple[Version, ...] = ((4, 2), (4, 0))
 """Versions with a folder of sources for all versions before; newest first."""

@@ -7,7 +7,6 @@ differences of the Java sources.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ParamSpec, TypeVar
 
@@ -20,15 +19,9 @@ from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import DataType
 
-from delta_ops.errors import InvalidRequestError, MissingDependencyError
+from delta_ops.errors import InvalidRequestError
 from delta_ops.spark.hash_partitions import numbers_by_hash
-
-Version = tuple[int, int]
-"""Major and minor version."""
-
-OLDEST: Version = (3, 5)
-NEWEST: Version = (4, 3)
-"""The newest version that the tests run on. Later versions are treated like it."""
+from delta_ops.spark.installed_version import OLDEST, VERSION, Version, version_of, version_text
 
 _T = TypeVar("_T")
 _P = ParamSpec("_P")
@@ -41,27 +34,6 @@ _SETTINGS_SINCE: Mapping[str, Version] = {
 """The first version with a setting that not all versions have."""
 
 
-def version_of(text: str) -> Version:
-    """Major and minor version in the text of a version, also of a vendor, like `3.5.4-amzn-0`.
-
-    Raises:
-        MissingDependencyError: The text is no version, or the version is too old.
-    """
-    found = re.match(r"(\d+)\.(\d+)", text)
-    if found is None or (version := (int(found[1]), int(found[2]))) < OLDEST:
-        raise MissingDependencyError(
-            f"delta_ops.spark needs PySpark {_text(OLDEST)} or later, and PySpark {text} is "
-            f"installed; install another one with: pip install 'pyspark>={_text(OLDEST)}'"
-        )
-    return version
-
-
-def _text(version: Version) -> str:
-    return ".".join(map(str, version))
-
-
-VERSION = version_of(pyspark.__version__)
-"""Version of the installed PySpark."""
 OLDEST_JAVA = 17 if VERSION >= (4, 0) else 8
 """The oldest Java that this Spark runs on. Executors may run it, even if the driver is later."""
 CONNECT: Version = (4, 0)
@@ -70,14 +42,6 @@ STREAM_LIMITS: Version = (4, 2)
 """First version whose Python sources of streams receive the start and the limits of a batch."""
 VARIANTS: Version = (4, 0)
 """First version with variants."""
-
-
-def unexpected_lack(error: ImportError) -> MissingDependencyError:
-    """The error for a PySpark whose modules differ from those of all known versions."""
-    return MissingDependencyError(
-        f"delta_ops runs on PySpark {_text(OLDEST)} to {_text(NEWEST)}, and PySpark "
-        f"{pyspark.__version__} is installed, which differs ({error}); install one of these"
-    )
 
 
 def require(spark: SparkSession, since: Version, what: str) -> None:
@@ -101,8 +65,8 @@ def require_installed(since: Version, what: str) -> None:
 def _require(found: str, since: Version, what: str) -> None:
     if version_of(found) < since:
         raise InvalidRequestError(
-            f"{what} needs Spark {_text(since)} or later, and this is Spark {found}; use a later "
-            "one, or read and write the table with delta_ops.arrow"
+            f"{what} needs Spark {version_text(since)} or later, and this is Spark {found}; use a "
+            "later one, or read and write the table with delta_ops.arrow"
         )
 
 

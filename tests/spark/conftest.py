@@ -10,7 +10,7 @@ from delta_ops.spark.read.file_index import IndexUnavailableError
 from delta_ops.spark.versions import arrow_of
 
 if not hasattr(DataFrame, "toArrow"):  # before Spark 4.0
-    DataFrame.toArrow = arrow_of
+    setattr(DataFrame, "toArrow", arrow_of)  # noqa: B010  mypy rejects the assignment
 
 
 @pytest.fixture(params=["file index", "file list"])

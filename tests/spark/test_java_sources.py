@@ -13,8 +13,9 @@ import pyspark
 import pytest
 
 import delta_ops.spark
+from delta_ops.spark.installed_version import VERSION
 from delta_ops.spark.java_sources import java_sources
-from delta_ops.spark.versions import OLDEST_JAVA, VERSION
+from delta_ops.spark.versions import OLDEST_JAVA
 
 ROOT = Path(delta_ops.spark.__file__).parent
 SOURCES = sorted(ROOT.rglob("*.java"))

@@ -12,8 +12,9 @@ import pytest
 from delta_ops.errors import InvalidRequestError, MissingDependencyError
 from delta_ops.protocol.schema import VARIANT, StructField, StructType
 from delta_ops.spark import versions
+from delta_ops.spark.installed_version import version_of
 from delta_ops.spark.schema import spark_schema_from_schema
-from delta_ops.spark.versions import known_settings, version_of
+from delta_ops.spark.versions import known_settings
 
 OF_VARIANTS = "spark.sql.variant.writeShredding.enabled"
 
@@ -41,15 +42,7 @@ def test_a_version_that_is_too_old_is_refused_in_one_sentence(text: str) -> None
 
 
 def test_an_import_beside_an_old_pyspark_names_both_versions(tmp_path: Path) -> None:
-    package = tmp_path / "pyspark"
-    (package / "sql" / "pandas").mkdir(parents=True)
-    (package / "__init__.py").write_text("__version__ = '3.3.2'\n")
-    for name, text in {
-        "sql/__init__.py": "Column = DataFrame = SparkSession = functions = None\n",
-        "sql/pandas/__init__.py": "",
-        "sql/pandas/types.py": "to_arrow_schema = None\n",
-    }.items():
-        (package / name).write_text(text)
+    (tmp_path / "pyspark.py").write_text("__version__ = '3.3.2'\n")
     program = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import delta_ops.spark"
     done = subprocess.run(
         [sys.executable, "-c", program], check=False, capture_output=True, text=True

@@ -23,7 +23,9 @@ from delta_ops import DeltaLog
 from delta_ops.ddl import set_properties
 from delta_ops.maintenance import optimize
 from delta_ops.spark.compiled import instance_of
+from delta_ops.spark.installed_version import VERSION
 from delta_ops.spark.lineage.column_lineage import column_lineage, remember_input
+from delta_ops.spark.versions import VARIANTS
 from delta_ops.tables import DeltaTable
 
 ROWS = "id", "id % 3 AS p", "CAST(id AS STRING) AS s", "CAST(id AS DECIMAL(9, 2)) AS d"
@@ -201,8 +203,6 @@ def load_store_clients(spark: SparkSession, table: Path) -> None:
 
 def use_variants(spark: SparkSession, table: Path) -> None:
     """Variants, or a refusal that names the version that has them."""
-    from delta_ops.spark.versions import VARIANTS, VERSION
-
     place = table.with_name("variants")
     if VERSION >= VARIANTS:
         ds.write(spark.range(3).selectExpr("id", "parse_json('{\"a\": 1}') AS v"), place)

@@ -16,8 +16,9 @@ from pyspark.sql.types import StructType
 
 from delta_ops.log import DeltaLog
 from delta_ops.planning.table_stream import TableStream
+from delta_ops.spark.installed_version import VERSION
 from delta_ops.spark.streaming.table_reader import TableReader
-from delta_ops.spark.versions import STREAM_LIMITS, VERSION
+from delta_ops.spark.versions import STREAM_LIMITS
 
 
 def streaming_rows(
