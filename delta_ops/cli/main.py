@@ -32,7 +32,7 @@ from delta_ops.cli.rows import changes_command, count_command, head_command, sch
 from delta_ops.cli.show import advise_command, files_command, history_command, show_command
 from delta_ops.cli.tables import clone_command, convert_command, drop_command, manifest_command
 from delta_ops.cli.vacuum import vacuum_command
-from delta_ops.cli.versions import installed
+from delta_ops.cli.versions import installed_parts
 from delta_ops.maintenance.registry import OPERATIONS
 
 
@@ -60,7 +60,7 @@ class _Commands(click.Group):
 def _show_version(ctx: click.Context, *, all_parts: bool) -> None:
     click.echo(f"{ctx.info_name}, version {version('delta_ops')}")
     if all_parts:
-        for name, found in installed():
+        for name, found in installed_parts():
             click.echo(f"{name}: {found}")
 
 

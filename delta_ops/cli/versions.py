@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 _PACKAGES = ("pyarrow", "fsspec", "s3fs", "gcsfs", "adlfs", "dagster", "dagster-pyspark")
 
 
-def installed() -> Iterator[tuple[str, str]]:
+def installed_parts() -> Iterator[tuple[str, str]]:
     """Yield the name and the version of each part."""
     yield "Python", f"{platform.python_version()} on {platform.platform()}"
     for name in _PACKAGES:
