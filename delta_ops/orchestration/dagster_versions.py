@@ -44,6 +44,7 @@ __all__ = [
     "COMPONENTS",
     "JOB_OWNERS",
     "OLDEST",
+    "VERSION",
     "AssetCheckEvaluation",
     "BetaWarning",
     "job_owners",
