@@ -145,7 +145,7 @@ class ChosenFiles extends PartitioningAwareFileIndex {
 
     @Override
     public Seq<FileStatus> allFiles() {
-        return byPath.values().toSeq();
+        return (Seq<FileStatus>) byPath.values().toSeq();
     }
 
     @Override

@@ -105,7 +105,7 @@ class LogFileIndex extends PartitioningAwareFileIndex {
     }
 
     static <T> Seq<T> scalaSeq(List<T> list) {
-        return CollectionConverters.asScala(list).toSeq();
+        return (Seq<T>) CollectionConverters.asScala(list).toSeq();
     }
 
     @Override
@@ -121,7 +121,7 @@ class LogFileIndex extends PartitioningAwareFileIndex {
 
     @Override
     public Seq<FileStatus> allFiles() {
-        return leafFiles().values().toSeq();
+        return (Seq<FileStatus>) leafFiles().values().toSeq();
     }
 
     @Override
