@@ -10,7 +10,7 @@ import pytest
 from tests.support.instances import new_instance
 
 # Before Dagster 1.11, `resolve_job_def` and its siblings have the names `get_job_def` and so on.
-for _name in vars(dg.Definitions).copy():
+for _name in dir(dg.Definitions):
     if _name.startswith("get_") and not hasattr(dg.Definitions, f"resolve_{_name[4:]}"):
         setattr(dg.Definitions, f"resolve_{_name[4:]}", getattr(dg.Definitions, _name))
 

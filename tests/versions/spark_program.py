@@ -211,17 +211,17 @@ def use_variants(spark: SparkSession, table: Path) -> None:
 
 STEPS: tuple[Callable[[SparkSession, Path], None], ...] = (
     write,
+    stream,
+    use_format,
+    trace_columns,
+    load_store_clients,
     delete,
     update,
     merge,
-    read_changes,
-    map_columns,
-    arrange,
-    stream,
-    use_format,
     use_delta_tables,
-    trace_columns,
-    load_store_clients,
+    read_changes,
+    arrange,
+    map_columns,
     use_variants,
 )
 

@@ -11,20 +11,13 @@ from tests.versions.environments import DAGSTER, dagster_python, run_in, run_tes
 
 LOWEST = "1.10"
 FILES = (
-    "test_io_manager",
     "test_partitions_and_changes",
-    "test_reruns",
     "test_run_retries",
-    "test_health_checks",
-    "test_change_checks",
-    "test_commit_sensor",
-    "test_maintenance_job",
     "test_maintenance_sensor",
-    "test_restore_jobs",
-    "test_definitions",
     "test_resources",
+    "test_dagster_versions",
 )
-"""Assets, partitions, retries, checks, sensors and jobs."""
+"""Partitions, retries, sensors and resources."""
 
 
 @pytest.mark.parametrize(
