@@ -8,7 +8,9 @@ one object per line for `history`, `files`, `head`, `changes`, and for each tabl
 
 from __future__ import annotations
 
-from importlib.metadata import version
+import platform
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import click
@@ -32,8 +34,9 @@ from delta_ops.cli.rows import changes_command, count_command, head_command, sch
 from delta_ops.cli.show import advise_command, files_command, history_command, show_command
 from delta_ops.cli.tables import clone_command, convert_command, drop_command, manifest_command
 from delta_ops.cli.vacuum import vacuum_command
-from delta_ops.cli.versions import installed_parts
 from delta_ops.maintenance.registry import OPERATIONS
+
+_PACKAGES = ("pyarrow", "fsspec", "s3fs", "gcsfs", "adlfs", "dagster", "dagster-pyspark")
 
 
 class _Commands(click.Group):
@@ -60,8 +63,33 @@ class _Commands(click.Group):
 def _show_version(ctx: click.Context, *, all_parts: bool) -> None:
     click.echo(f"{ctx.info_name}, version {version('delta_ops')}")
     if all_parts:
-        for name, found in installed_parts():
+        for name, found in _installed_parts():
             click.echo(f"{name}: {found}")
+
+
+def _installed_parts() -> Iterator[tuple[str, str]]:
+    """Yield the name and the version of each part."""
+    yield "Python", f"{platform.python_version()} on {platform.platform()}"
+    for name in _PACKAGES:
+        yield name, _package_version(name) or "not installed"
+    yield "Arrow engine", "runs in this process; delta-ops uses it"
+    yield from _spark_parts()
+
+
+def _spark_parts() -> Iterator[tuple[str, str]]:
+    try:
+        from delta_ops.spark.installation import installation
+    except ImportError as error:
+        yield "Spark engine", f"cannot be used: {error}"
+        return
+    yield from installation()
+
+
+def _package_version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
 
 
 @click.group(
