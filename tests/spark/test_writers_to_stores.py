@@ -9,10 +9,13 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 import delta_ops.arrow as da
@@ -123,3 +126,43 @@ def test_failed_answers_to_data_files_of_executors_lose_and_double_nothing(
     assert len(paths) >= len(set(paths)) + 4  # each failed write was sent again
     expected = sorted(each + 100 if each % 10 == 1 else each for each in range(40))
     assert sorted(da.to_table(log)["id"].to_pylist()) == expected
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    "failure",
+    [
+        pytest.param(LOST, id="lost answer"),
+        pytest.param(REFUSED, id="busy store"),
+    ],
+)
+def test_failed_answers_to_the_checkpoint_of_a_stream_lose_and_double_nothing(
+    store_spark: SparkSession, s3_server: S3Server, failure: Failure
+) -> None:
+    bucket = s3_server.new_bucket()
+    source, target = (
+        DeltaLog(f"s3://{bucket}/{name}", s3_server.storage_options) for name in ("in", "out")
+    )
+    for number in range(3):
+        da.write(source, pa.table({"id": [number]}))
+
+    ds.read(store_spark, source).count()  # puts the settings of the bucket into the session
+
+    def run() -> None:
+        query = ds.write_stream(
+            ds.read_stream(store_spark, source, max_files_per_trigger=1),
+            target,
+            checkpoint_location=f"s3a://{bucket}/progress",
+            available_now=True,
+        )
+        query.awaitTermination()
+
+    files = ("metadata", "offsets/", "commits/", "sources/")
+    failures = [failure._replace(of=f"progress/{each}") for each in files]
+    failing = s3_server.failing(*failures)
+    with s3_server.recording() as requests, failing, suppress(StreamingQueryException):
+        run()
+    puts = [each.path for each in requests if each.kind == "PUT" and "/progress/" in each.path]
+    assert len(puts) > len(set(puts))  # failed writes were sent again
+    run()
+    assert sorted(da.to_table(target)["id"].to_pylist()) == [0, 1, 2]
