@@ -17,6 +17,9 @@ from scripts.docs.pages import (
     sources_beside_docs,
 )
 
+_RECORDS = ("decisions/", "measurements/", "checkout/benchmarks/")
+"""Pages that a search lists after guides and references."""
+
 
 def on_config(config: Any) -> Any:
     """Expand patterns of the navigation, and name anchors as GitHub does."""
@@ -36,8 +39,10 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Let links lead to pages of the site."""
+    """Let links lead to pages of the site, and rank records low in a search."""
     source = page.file.src_uri
+    if source.startswith(_RECORDS):
+        page.meta.setdefault("search", {"boost": 0.2})
     if source != HOME and page.file.generated_by and not source.startswith("checkout/"):
         return markdown
     return adapt_links(markdown, source)
