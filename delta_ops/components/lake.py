@@ -41,7 +41,7 @@ from delta_ops.components.watching import (
     build_watch_sensor,
     plain_name,
 )
-from delta_ops.orchestration.definitions import delta_ops_definitions
+from delta_ops.orchestration.definitions import delta_ops_definitions, maintenance_job_name
 from delta_ops.orchestration.markdown import plain_text
 from delta_ops.orchestration.policies.choice import assign_policies, drop_absent_tables
 from delta_ops.orchestration.policies.policy import MaintenancePolicy
@@ -167,7 +167,16 @@ class DeltaLakeComponent(dg.StateBackedComponent, WatchAttributes):
         with naming("policies", str(context.path)):
             assigned = assign_policies(tables, policies)
         watch = build_watch_checks(
-            assigned, name=name, cron=self.check_cron, switched_on=self.switched_on
+            assigned,
+            name=name,
+            cron=self.check_cron,
+            switched_on=self.switched_on,
+            jobs={
+                table.name: maintenance_job_name(name, each.policy)
+                for each in assigned
+                for table in each.tables
+                if policies
+            },
         )
         assets = dg.Definitions(assets=list(map(self.get_asset_spec, tables, found)))
         if not policies:
@@ -194,6 +203,13 @@ class DeltaLakeComponent(dg.StateBackedComponent, WatchAttributes):
         if table.columns is None:
             return spec
         return spec.merge_attributes(metadata={"dagster/column_schema": table.columns})
+
+    def may_have(self, uri: str) -> bool:
+        """Whether a table at this address belongs to the component, if the table exists."""
+        root = self.root.rstrip("/")
+        return uri == root or (
+            uri.startswith(f"{root}/") and self._filter.takes(uri.removeprefix(f"{root}/"))
+        )
 
     def _table_refs(self, found: Sequence[LakeTable]) -> list[TableRef]:
         options = validate_options(self.storage_options)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,10 +18,19 @@ from delta_ops.components.attributes import (
     validate_name,
     validate_options,
 )
+from delta_ops.components.lake import DeltaLakeComponent
 from delta_ops.components.maintenance_policies import PolicyAttributes, policies_from
 from delta_ops.components.scaffolding import MaintenanceScaffolder
-from delta_ops.orchestration.definitions import DeltaAsset, delta_ops_definitions, tables_of
+from delta_ops.components.table import DeltaTableComponent
+from delta_ops.orchestration.checks.check_results import HEALTH
+from delta_ops.orchestration.definitions import (
+    CheckKind,
+    DeltaAsset,
+    delta_ops_definitions,
+    tables_of,
+)
 from delta_ops.orchestration.resources import DeltaLogResource
+from delta_ops.orchestration.tables import TableRef
 
 _text = dg.Resolver.default
 
@@ -70,7 +79,12 @@ class DeltaMaintenanceComponent(dg.Component, PlacedAttributes):
         str, _text(description="Prefix of the names of jobs, sensors and schedules.")
     ] = "delta"
     with_checks: Annotated[
-        bool, _text(description="Add asset checks for the health of each table.")
+        bool | list[CheckKind],
+        _text(
+            description="Asset checks of each table: true for the check health, false for none, or "
+            "a list of kinds: health, measures, columns, row_count.",
+            examples=[["health", "columns"]],
+        ),
     ] = True
     switched_on: Annotated[
         bool,
@@ -117,7 +131,7 @@ class DeltaMaintenanceComponent(dg.Component, PlacedAttributes):
         with naming("tables", str(context.path)):
             assets = [*tables_of(lake, assets)]
         with naming("policies", str(context.path)):
-            return delta_ops_definitions(
+            defs = delta_ops_definitions(
                 lake,
                 assets,
                 policies_from(self.policies),
@@ -126,6 +140,37 @@ class DeltaMaintenanceComponent(dg.Component, PlacedAttributes):
                 with_checks=self.with_checks,
                 switched_on=self.switched_on,
             )
+        return self._drop_second_checks(defs, tables_of(lake, assets), context)
+
+    def _drop_second_checks(
+        self, defs: dg.Definitions, tables: Sequence[TableRef], context: dg.ComponentLoadContext
+    ) -> dg.Definitions:
+        """Leave out the check `health` of a table that has this check by another component.
+
+        Raises:
+            AttributeRefusedError: Such a table would have other checks, too.
+        """
+        tree = context.component_tree
+        watched = {each.asset.key for each in tree.get_all_components(DeltaTableComponent)}
+        lakes = tree.get_all_components(DeltaLakeComponent)
+        watched |= {t.asset_key for t in tables if any(lake.may_have(t.uri) for lake in lakes)}
+        second = {dg.AssetCheckKey(key, HEALTH) for key in watched}
+        kept = []
+        for each in defs.asset_checks or ():
+            keys = set(each.check_keys)
+            if keys - second and keys & second:
+                key = (keys & second).pop().asset_key.to_user_string()
+                reason = f"{key} has the check health from another component; leave health out here"
+                raise AttributeRefusedError("with_checks", reason, str(context.path))
+            if keys - second:
+                kept.append(each)
+        return dg.Definitions(
+            jobs=defs.jobs,
+            schedules=defs.schedules,
+            sensors=defs.sensors,
+            asset_checks=kept,
+            resources=defs.resources,
+        )
 
     def _assets(self, context: dg.ComponentLoadContext) -> Iterator[DeltaAsset]:
         for key in self.tables:

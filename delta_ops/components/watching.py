@@ -8,8 +8,9 @@ All checks are one op, so that a run checks all tables in one process.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Annotated
 
 import dagster as dg
 from pydantic import Field
@@ -21,15 +22,16 @@ from delta_ops.components.attributes import (
     validate_name,
     validate_options,
 )
+from delta_ops.maintenance import HealthReport
 from delta_ops.maintenance.fleet.maintain import TableHealth, fleet_health
-from delta_ops.maintenance.thresholds import Finding
-from delta_ops.orchestration.checks.check_results import LOST
+from delta_ops.orchestration.checks.check_ops import Evaluation, TableChecks, marked_specs
+from delta_ops.orchestration.checks.check_results import HEALTH, Cure, health_results
+from delta_ops.orchestration.checks.table_checks import health_spec
 from delta_ops.orchestration.commits.commit_sensor import build_commit_sensor
-from delta_ops.orchestration.markdown import plain_text
+from delta_ops.orchestration.dagster_compat import code_location
 from delta_ops.orchestration.policies.choice import PolicyTables, rules_by_policies
 from delta_ops.orchestration.tables import TableRef
 
-CHECK = "health"
 _text = dg.Resolver.default
 
 
@@ -59,7 +61,7 @@ class WatchAttributes(PlacedAttributes):
         ),
     ] = False
 
-    def model_post_init(self, _context: Any) -> None:
+    def model_post_init(self, _context: object) -> None:
         """Reject invalid attributes, while their place in the file is known.
 
         Raises:
@@ -86,16 +88,22 @@ def build_watch_sensor(
 
 
 def build_watch_checks(
-    assigned: Sequence[PolicyTables], *, name: str, cron: str | None, switched_on: bool
+    assigned: Sequence[PolicyTables],
+    *,
+    name: str,
+    cron: str | None,
+    switched_on: bool,
+    jobs: Mapping[str, str] | None = None,
 ) -> dg.Definitions:
     """Build the check of each table, and the schedule for all checks.
 
     Args:
         assigned: The tables by policy; the policies have the thresholds of the checks.
         cron: When the checks run, in UTC; None for no schedule.
+        jobs: The maintenance job of each table, by the table's name, for the links of failures.
     """
     # Dagster requires different names for ops and jobs.
-    checks = _health_checks(assigned, f"{name}_health_check")
+    checks = _health_checks(assigned, f"{name}_health_check", jobs or {})
     if cron is None:
         return dg.Definitions(asset_checks=[checks])
     job = dg.define_asset_job(
@@ -110,63 +118,53 @@ def build_watch_checks(
     return dg.Definitions(asset_checks=[checks], jobs=[job], schedules=[schedule])
 
 
-def _health_checks(assigned: Sequence[PolicyTables], op_name: str) -> dg.AssetChecksDefinition:
+def _health_checks(
+    assigned: Sequence[PolicyTables], op_name: str, jobs: Mapping[str, str]
+) -> dg.AssetChecksDefinition:
+    def results(
+        tables: Sequence[TableRef], scene: Evaluation
+    ) -> Iterator[tuple[TableRef, dg.AssetCheckResult]]:
+        """Assess tables side by side."""
+        logs = [table.log() for table in tables]
+        names = {log.uri: table.name for log, table in zip(logs, tables, strict=True)}
+        rules_of = rules_by_policies([each.policy for each in assigned], names.__getitem__)
+        for table, row in zip(tables, fleet_health(logs, rules_of=rules_of), strict=True):
+            job = jobs.get(table.name)
+            cure = None if job is None else Cure(table, job, scene.location)
+            for result in health_results(_report_of(row), cure, [HEALTH]):
+                yield table, result
+
+    def evaluate_one(
+        table: TableRef, scene: Evaluation, _: Collection[dg.AssetCheckKey]
+    ) -> Iterator[dg.AssetCheckResult]:
+        for _table, result in results([table], scene):
+            yield result
+
+    by_key = {table.asset_key: table for each in assigned for table in each.tables}
     specs = [
-        dg.AssetCheckSpec(
-            CHECK,
-            asset=table.asset_key,
-            description="The log is readable and complete, and no maintenance is due.",
+        spec
+        for table in by_key.values()
+        for spec in marked_specs(
+            TableChecks(
+                specs=[health_spec(table, HEALTH)],
+                evaluate=partial(evaluate_one, table),
+                is_about_maintenance=True,
+            )
         )
-        for each in assigned
-        for table in each.tables
     ]
 
     @dg.multi_asset_check(name=op_name, specs=specs, can_subset=True)
     def health_checks(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
         wanted = {key.asset_key for key in context.selected_asset_check_keys}
-        chosen = [t for each in assigned for t in each.tables if t.asset_key in wanted]
-        logs = [table.log() for table in chosen]
-        names = {log.uri: table.name for log, table in zip(logs, chosen, strict=True)}
-        rules_of = rules_by_policies([each.policy for each in assigned], names.__getitem__)
-        for table, row in zip(chosen, fleet_health(logs, rules_of=rules_of), strict=True):
-            yield _check_result(table, row)
+        chosen = [table for key, table in by_key.items() if key in wanted]
+        scene = Evaluation(instance=context.instance, location=code_location(context.run))
+        for table, result in results(chosen, scene):
+            yield result._replace(asset_key=table.asset_key)
 
     return health_checks
 
 
-def _check_result(table: TableRef, row: TableHealth) -> dg.AssetCheckResult:
-    if row.report is None:
-        reason = row.failure.message if row.failure is not None else "the table was not checked"
-        return _result(table, dg.AssetCheckSeverity.ERROR, reason)
-    found = [each for each in row.report.findings if each.verdict != "ok"]
-    is_lost = any(each.measure in LOST for each in found)
-    return _result(
-        table,
-        dg.AssetCheckSeverity.ERROR if is_lost else dg.AssetCheckSeverity.WARN,
-        "; ".join(f"{each.measure}: {each.advice}" for each in found),
-        {
-            "delta/version": row.report.figures.version,
-            **{f"delta/{each.measure}": _plain_value(each) for each in found},
-        },
-    )
-
-
-def _result(
-    table: TableRef,
-    severity: dg.AssetCheckSeverity,
-    reason: str,
-    metadata: Mapping[str, Any] | None = None,
-) -> dg.AssetCheckResult:
-    return dg.AssetCheckResult(
-        asset_key=table.asset_key,
-        check_name=CHECK,
-        passed=not reason,
-        severity=severity,
-        description=plain_text(reason) or "all is well",
-        metadata=metadata,
-    )
-
-
-def _plain_value(finding: Finding) -> float | str:
-    value = finding.value
-    return ", ".join(value) if isinstance(value, tuple) else value
+def _report_of(row: TableHealth) -> HealthReport | str:
+    if row.report is not None:
+        return row.report
+    return "the table was not checked" if row.failure is None else row.failure.message

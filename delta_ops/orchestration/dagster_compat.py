@@ -5,13 +5,16 @@ A test runs each function against the installed Dagster, so an incompatible rele
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import dagster as dg
 from dagster._check import CheckError
-from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
+from dagster._core.storage.asset_check_execution_record import (
+    AssetCheckExecutionRecord,
+    AssetCheckExecutionRecordStatus,
+)
 
 CheckFailure = CheckError
 """What Dagster raises for a value of a wrong type."""
@@ -266,19 +269,39 @@ def last_reported_value(instance: dg.DagsterInstance, key: dg.AssetCheckKey, nam
     return None
 
 
-def latest_check_verdicts(
+def log_check_evaluation(
+    context: dg.OpExecutionContext, evaluation: dg.AssetCheckEvaluation
+) -> None:
+    """Log the evaluation of an asset check in a run, after the events that the op has logged."""
+    event: Any = evaluation  # the annotation of log_event omits this kind
+    context.log_event(event)
+
+
+class CheckState(NamedTuple):
+    """The latest evaluation of an asset check."""
+
+    passed: bool
+    severity: dg.AssetCheckSeverity | None
+    metadata_keys: Collection[str]
+
+
+def latest_check_states(
     instance: dg.DagsterInstance, keys: Sequence[dg.AssetCheckKey]
-) -> dict[dg.AssetCheckKey, bool | None]:
-    """The verdict of the latest execution of each asset check; None if it has not ended.
+) -> dict[dg.AssetCheckKey, CheckState | None]:
+    """The state of each asset check; None if its latest execution has not ended.
 
     Checks that were never executed are omitted.
     """
     records = instance.event_log_storage.get_latest_asset_check_execution_by_key(keys)
-    verdicts = {
-        AssetCheckExecutionRecordStatus.SUCCEEDED: True,
-        AssetCheckExecutionRecordStatus.FAILED: False,
-    }
-    return {key: verdicts.get(record.status) for key, record in records.items()}
+    return {key: _check_state(record) for key, record in records.items()}
+
+
+def _check_state(record: AssetCheckExecutionRecord) -> CheckState | None:
+    finished = {AssetCheckExecutionRecordStatus.SUCCEEDED, AssetCheckExecutionRecordStatus.FAILED}
+    evaluation = record.evaluation
+    if record.status not in finished or evaluation is None:
+        return None
+    return CheckState(evaluation.passed, evaluation.severity, evaluation.metadata.keys())
 
 
 def sensor_location(context: dg.SensorEvaluationContext) -> tuple[str, str] | None:

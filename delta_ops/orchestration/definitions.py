@@ -9,7 +9,7 @@
     <name>_fleet_maintenance  job: all tables below a prefix, with or without an asset
     <name>_maintenance_schedule
     <name>_maintenance_sensor, <name>_commit_sensor
-    asset checks              health, columns and row count of each table
+    asset checks              the health of each table
 
 A policy for only some tables has its own maintenance jobs and schedule. Their names end with the
 policy's name. Loading the location reads no table.
@@ -17,9 +17,9 @@ policy's name. Loading the location reads no table.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal, get_args
 
 import dagster as dg
 
@@ -27,7 +27,8 @@ from delta_ops.errors import InvalidRequestError
 from delta_ops.maintenance import HealthThresholds
 from delta_ops.orchestration.checks.change_checks import column_check, row_count_check
 from delta_ops.orchestration.checks.check_ops import check_op
-from delta_ops.orchestration.checks.table_checks import health_checks
+from delta_ops.orchestration.checks.check_results import HEALTH
+from delta_ops.orchestration.checks.table_checks import MEASURES, health_checks
 from delta_ops.orchestration.commits.commit_sensor import build_commit_sensor
 from delta_ops.orchestration.maintenance.fleet_job import build_fleet_maintenance_job
 from delta_ops.orchestration.maintenance.jobs import (
@@ -51,6 +52,9 @@ from delta_ops.orchestration.policies.policy import MaintenancePolicy
 from delta_ops.orchestration.resources import DeltaLogResource
 from delta_ops.orchestration.tables import TableRef, table_parts, uri_elsewhere
 
+CheckKind = Literal["health", "measures", "columns", "row_count"]
+"""Checks of a table: one check of its health; one check for each measure of its health; whether its
+columns are unchanged; whether its row count is plausible."""
 DeltaAsset = dg.AssetsDefinition | dg.AssetSpec | dg.SourceAsset | TableRef
 
 
@@ -61,7 +65,7 @@ def delta_ops_definitions(
     *,
     name: str = "delta",
     resource_key: str = "delta_log",
-    with_checks: bool = True,
+    with_checks: bool | Collection[CheckKind] = True,
     switched_on: bool = False,
 ) -> dg.Definitions:
     """Jobs, sensors, schedules, checks and the resource `delta_log` for the tables of assets.
@@ -79,14 +83,14 @@ def delta_ops_definitions(
         name: Prefix of the names of jobs, sensors and schedules; must differ for each lake of a
             location.
         resource_key: Resource key of the lake; must differ for each lake of a location.
-        with_checks: Whether each table has asset checks. They also run when the table's asset is
-            materialized.
+        with_checks: The asset checks of each table. True: the check `health`; False: no checks;
+            else the kinds of checks. They also run when the table's asset is materialized.
         switched_on: Whether sensors and schedules are on by default; otherwise switch them on in
             Dagster's UI.
 
     Raises:
         InvalidRequestError: A value is not an asset, two assets with the same key have different
-            table locations, or a policy does not fit the tables.
+            table locations, a policy does not fit the tables, or a kind of check is unknown.
 
     Examples:
         >>> @dg.asset
@@ -96,6 +100,7 @@ def delta_ops_definitions(
         >>> sorted(job.name for job in maintenance.jobs)[:2]
         ['delta_fleet_maintenance', 'delta_log_maintenance']
     """
+    kinds = _check_kinds(with_checks)
     tables = tables_of(lake, assets)
     assigned = assign_policies(tables, policies)
     jobs = [_policy_jobs(each, assigned, name) for each in assigned]
@@ -116,8 +121,8 @@ def delta_ops_definitions(
             ),
         ],
         schedules=list(_schedules(jobs, switched_on)),
-        sensors=_sensors(tables, jobs, name, switched_on, with_checks),
-        asset_checks=list(_checks(jobs)) if with_checks else [],
+        sensors=_sensors(tables, jobs, name, switched_on),
+        asset_checks=list(_checks(jobs, kinds)) if kinds else [],
         resources={resource_key: lake},
     )
 
@@ -166,15 +171,22 @@ def _policy_jobs(
 ) -> PolicyJobs:
     policy, tables = assigned
     others = [each for each in all_assigned if each is not assigned]
-    end = f"_{policy.suffix}" if policy.suffix else ""
-    job = build_maintenance_job(
-        tables, name=f"{name}_maintenance{end}", policy=policy, others=others
-    )
+    job_name = maintenance_job_name(name, policy)
+    job = build_maintenance_job(tables, name=job_name, policy=policy, others=others)
     log_job = None
     if policy.has_work:
-        log_name = f"{name}_log_maintenance{end}"
+        log_name = f"{name}_log_maintenance{job_name.removeprefix(f'{name}_maintenance')}"
         log_job = build_log_maintenance_job(tables, name=log_name, policy=policy, others=others)
     return PolicyJobs(policy=policy, tables=tables, job=job, log_job=log_job)
+
+
+def maintenance_job_name(name: str, policy: MaintenancePolicy) -> str:
+    """The name of a policy's maintenance job.
+
+    Args:
+        name: As for `delta_ops_definitions`.
+    """
+    return f"{name}_maintenance{f'_{policy.suffix}' if policy.suffix else ''}"
 
 
 def _schedules(
@@ -196,7 +208,6 @@ def _sensors(
     policies: Sequence[PolicyJobs],
     name: str,
     switched_on: bool,
-    with_checks: bool,
 ) -> list[dg.SensorDefinition]:
     status = dg.DefaultSensorStatus.RUNNING if switched_on else dg.DefaultSensorStatus.STOPPED
     sensors = [build_commit_sensor(tables, name=f"{name}_commit_sensor", default_status=status)]
@@ -204,7 +215,7 @@ def _sensors(
         sensor_name = f"{name}_maintenance_sensor"
         sensors.append(
             build_sweep_sensor(
-                Sweep(policies=policies, with_checks=with_checks),
+                Sweep(policies=policies, with_checks=True),
                 name=sensor_name,
                 default_status=status,
             )
@@ -212,8 +223,35 @@ def _sensors(
     return sensors
 
 
-def _checks(jobs: Sequence[PolicyJobs]) -> Iterator[dg.AssetChecksDefinition]:
+def _check_kinds(with_checks: bool | Collection[CheckKind]) -> Collection[CheckKind]:
+    if isinstance(with_checks, bool):
+        return ["health"] if with_checks else []
+    for kind in with_checks:
+        if kind not in get_args(CheckKind):
+            raise InvalidRequestError(
+                f"with_checks has {kind!r}, which is no kind of check; choose from "
+                f"{', '.join(get_args(CheckKind))}"
+            )
+    return with_checks
+
+
+def _health_names(kinds: Collection[CheckKind]) -> list[str]:
+    health = [HEALTH] if "health" in kinds else []
+    return [*health, *(MEASURES if "measures" in kinds else ())]
+
+
+def _checks(
+    jobs: Sequence[PolicyJobs], kinds: Collection[CheckKind]
+) -> Iterator[dg.AssetChecksDefinition]:
     """Build one check op for each table: with three ops each, 1,000 tables take 5 s to load."""
+    names = _health_names(kinds)
     for table in (table for each in jobs for table in each.tables):
-        health = health_checks(table, thresholds=HealthThresholds(), policies=jobs)
-        yield check_op(table, "delta_checks", health, column_check(table), row_count_check(table))
+        checks = []
+        if names:
+            thresholds = HealthThresholds()
+            checks.append(health_checks(table, names=names, thresholds=thresholds, policies=jobs))
+        if "columns" in kinds:
+            checks.append(column_check(table))
+        if "row_count" in kinds:
+            checks.append(row_count_check(table))
+        yield check_op(table, "delta_checks", *checks)

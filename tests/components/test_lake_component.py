@@ -107,9 +107,11 @@ def test_a_found_table_is_read_checked_and_followed(
     first = sensor.evaluate_tick(context)
     da.write(lake / "sales" / "orders", ROWS)
     context = dg.build_sensor_context(instance, cursor=first.cursor, definitions=defs)
-    (event,) = sensor.evaluate_tick(context).asset_events
-    assert event.asset_key == dg.AssetKey(["sales", "orders"])
+    event, health = sensor.evaluate_tick(context).asset_events
+    assert event.asset_key == health.asset_key == dg.AssetKey(["sales", "orders"])
     assert event.metadata["delta/version"].value == 12
+    assert isinstance(health, dg.AssetCheckEvaluation)
+    assert (health.check_name, health.passed) == ("health", False)
 
 
 @pytest.mark.filterwarnings("ignore:Parameter `owners`")  # Dagster's warning when it copies the job

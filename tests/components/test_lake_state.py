@@ -43,7 +43,7 @@ def test_a_table_is_found_with_its_columns_as_they_are_now(tmp_path: Path) -> No
     assert table.path == "sales/orders"
     assert table.columns is not None
     assert [(c.name, c.type) for c in table.columns.columns] == [
-        ("id", "int64"),
+        ("id", "bigint"),
         ("day", "string"),
     ]
     assert "partition" in table.columns.columns[1].tags

@@ -9,10 +9,12 @@ from typing import Any
 import dagster as dg
 import pyarrow as pa
 import pytest
+import yaml
 from dagster.components.testing.utils import DefsFolderSandbox
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
+from delta_ops.components.attributes import AttributeRefusedError
 from delta_ops.components.maintenance_policies import (
     PolicyAttributes,
     ThresholdAttributes,
@@ -64,6 +66,38 @@ def test_policies_become_jobs_schedules_sensors_and_checks_of_the_assets(
         job = defs.resolve_job_def("delta_maintenance_orders")
         assert job.execute_in_process(instance=instance).success
     assert DeltaLog(tmp_path / "sales" / "orders").snapshot().num_files == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "attributes"),
+    [
+        pytest.param("DeltaTableComponent", {"uri": "{root}/a", "asset": {"key": "a"}}, id="table"),
+        pytest.param("DeltaLakeComponent", {"root": "{root}"}, id="lake"),
+    ],
+)
+def test_a_table_of_another_component_keeps_one_check_of_its_health(
+    sandbox: DefsFolderSandbox, tmp_path: Path, kind: str, attributes: dict[str, Any]
+) -> None:
+    da.write(tmp_path / "a", ROWS)
+    text = yaml.safe_dump({"type": f"delta_ops.components.{kind}", "attributes": attributes})
+    folder = sandbox.defs_folder_path / "other"
+    folder.mkdir()
+    (folder / "defs.yaml").write_text(text.replace("{root}", str(tmp_path)))
+    attributes = {"root": str(tmp_path), "tables": ["a"], "assets_from": []}
+    with loaded(sandbox, "DeltaMaintenanceComponent", attributes) as (_, defs):
+        assert list(defs.asset_checks or ()) == []
+    attributes["with_checks"] = ["columns"]
+    with loaded(sandbox, "DeltaMaintenanceComponent", attributes) as (_, defs):
+        (checks,) = defs.asset_checks or ()
+        assert [key.name for key in checks.check_keys] == ["columns_are_unchanged"]
+    attributes["with_checks"] = ["health", "columns"]
+    with (
+        pytest.raises(Exception, match="Error while building definitions") as raised,
+        loaded(sandbox, "DeltaMaintenanceComponent", attributes),
+    ):
+        pass
+    assert isinstance(raised.value.__cause__, AttributeRefusedError)
+    assert "a has the check health from another component" in str(raised.value.__cause__)
 
 
 @pytest.mark.parametrize(

@@ -153,7 +153,9 @@ def test_a_table_with_times_for_its_check_and_its_maintenance_makes_a_location_t
     attributes = {**S3_TABLE, "asset": {"key": key}, "check_cron": "0 6 * * *"}
     with loaded(sandbox, "DeltaTableComponent", attributes) as (_, defs):
         maintained = delta_ops_definitions(
-            DeltaLogResource(root="s3://lake"), [dg.AssetSpec(key.split("/"))]
+            DeltaLogResource(root="s3://lake"),
+            [dg.AssetSpec(key.split("/"))],
+            with_checks=False,  # the component has the check
         )
         # The check of `dg check defs` and a code server: every job, with the names of its ops.
         dg.Definitions.validate_loadable(dg.Definitions.merge(defs, maintained))

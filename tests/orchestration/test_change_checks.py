@@ -88,12 +88,12 @@ def test_columns_that_changed_are_named_once(tmp_path: Path, instance: dg.Dagste
     not_null = FOUR.cast(pa.schema([x, pa.field("y", pa.int64(), False)]))
     text = FOUR.set_column(1, "y", FOUR["y"].cast(pa.string()))
     for rows, reported in (
-        (FOUR, "the first look; the next one compares with it"),
+        (FOUR, "first result; the next result compares with it"),
         (FOUR.select(["y", "x"]), "as before"),
         (FOUR.select(["x"]), "removed `y`"),
         (FOUR, "added `y`"),
-        (text, "changed `y` from `int64` to `string`"),
-        (not_null, "changed `y` from `string` to `int64 not null`"),
+        (text, "changed `y` from `bigint` to `string`"),
+        (not_null, "changed `y` from `string` to `bigint not null`"),
         (not_null.rename_columns(["x", "z"]), "added `z`; removed `y`"),
         (not_null.rename_columns(["x", "z"]), "as before"),
     ):
@@ -101,6 +101,24 @@ def test_columns_that_changed_are_named_once(tmp_path: Path, instance: dg.Dagste
         found = look.evaluation()
         is_change = "`" in reported
         assert (found.description, found.passed, found.severity) == (reported, not is_change, WARN)
+
+
+def test_a_result_with_arrows_names_of_types_is_the_same_columns(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    look = Look(tmp_path, instance, build_column_checks)
+    look.write(FOUR)
+    first = look.evaluation()
+    earlier = {"x": "int64", "y": "int64"}
+    instance.report_runless_asset_event(
+        dg.AssetCheckEvaluation(
+            asset_key=first.asset_key,
+            check_name=first.check_name,
+            passed=True,
+            metadata={"delta/columns": dg.MetadataValue.json(earlier)},
+        )
+    )
+    assert look.evaluation().description == "as before"
 
 
 def test_columns_are_compared_with_what_was_seen_though_its_version_is_gone(

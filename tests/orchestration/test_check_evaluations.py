@@ -18,7 +18,8 @@ from delta_ops.orchestration import (
     delta_ops_definitions,
 )
 from delta_ops.orchestration.checks.check_results import AssessedTable, changed_evaluations
-from delta_ops.orchestration.dagster_compat import latest_check_verdicts
+from delta_ops.orchestration.dagster_compat import latest_check_states
+from tests.support.lost_commits import replace_commit
 
 ROWS = pa.table({"x": [1, 2, 3]})
 POLICY = MaintenancePolicy(thresholds=HealthThresholds(small_files=2))
@@ -42,8 +43,9 @@ def definitions(table: TableRef, **settings: Any) -> dg.Definitions:
 
 def tick(table: TableRef, instance: dg.DagsterInstance, **settings: Any) -> dict[str, bool]:
     """Evaluate the sensor, and report the evaluations to Dagster as its daemon does."""
-    sensor = definitions(table, **settings).resolve_sensor_def("delta_maintenance_sensor")
-    found = sensor.evaluate_tick(dg.build_sensor_context(instance))
+    defs = definitions(table, **settings)
+    sensor = defs.resolve_sensor_def("delta_maintenance_sensor")
+    found = sensor.evaluate_tick(dg.build_sensor_context(instance, definitions=defs))
     recorded = {}
     for event in found.asset_events:
         assert isinstance(event, dg.AssetCheckEvaluation)
@@ -52,24 +54,50 @@ def tick(table: TableRef, instance: dg.DagsterInstance, **settings: Any) -> dict
     return recorded
 
 
-def test_a_check_fails_and_passes_again_without_a_run(
+def test_health_fails_and_passes_again_without_a_run(
     table: TableRef, instance: dg.DagsterInstance
 ) -> None:
+    assert tick(table, instance) == {"health": True}
     assert tick(table, instance) == {}
     da.write(table.uri, ROWS)
-    assert tick(table, instance) == {"small_files": False}
+    assert tick(table, instance) == {"health": False}
     assert tick(table, instance) == {}
     optimize(table.log())
-    assert tick(table, instance) == {"small_files": True}
+    assert tick(table, instance) == {"health": True}
     assert tick(table, instance) == {}
 
 
-def test_a_check_result_is_reported_once(table: TableRef, instance: dg.DagsterInstance) -> None:
+def test_checks_of_single_measures_change_alone(
+    table: TableRef, instance: dg.DagsterInstance
+) -> None:
+    assert tick(table, instance, with_checks=["measures"]) == {}
+    da.write(table.uri, ROWS)
+    assert tick(table, instance, with_checks=["measures"]) == {"small_files": False}
+    optimize(table.log())
+    assert tick(table, instance, with_checks=["measures"]) == {"small_files": True}
+
+
+def test_a_second_fault_is_reported_while_health_fails(
+    table: TableRef, instance: dg.DagsterInstance
+) -> None:
+    da.write(table.uri, ROWS)
+    assert tick(table, instance) == {"health": False}
+    replace_commit(table.log(), 1)
+    assert tick(table, instance) == {"health": False}
+    key = dg.AssetCheckKey(table.asset_key, "health")
+    state = latest_check_states(instance, [key])[key]
+    assert state is not None
+    assert state.severity is dg.AssetCheckSeverity.ERROR
+
+
+def test_a_result_of_a_run_of_the_checks_is_not_reported_again(
+    table: TableRef, instance: dg.DagsterInstance
+) -> None:
     da.write(table.uri, ROWS)
     assert definitions(table).resolve_job_def("look").execute_in_process(instance=instance).success
     assert tick(table, instance) == {}
     optimize(table.log())
-    assert tick(table, instance) == {"small_files": True}
+    assert tick(table, instance) == {"health": True}
 
 
 def test_a_failure_links_to_the_launchpad(table: TableRef, instance: dg.DagsterInstance) -> None:
@@ -90,11 +118,12 @@ def test_checks_of_a_broken_log_fail_until_it_is_mended(
     text = commit.read_text()
     commit.write_text("{")
     (commit.parent / f"{0:020}.crc").unlink()
-    reported = tick(table, instance)
+    kinds = ["health", "measures"]
+    reported = tick(table, instance, with_checks=kinds)
     assert set(reported.values()) == {False}
-    assert {"small_files", "lost_commits"} <= reported.keys()
+    assert {"health", "small_files", "lost_commits"} <= reported.keys()
     commit.write_text(text)
-    assert set(tick(table, instance).values()) == {True}
+    assert set(tick(table, instance, with_checks=kinds).values()) == {True}
 
 
 def test_nothing_is_said_of_a_table_that_is_not_there_yet(
@@ -111,15 +140,21 @@ def test_nothing_is_said_where_there_are_no_checks(
     assert tick(table, instance, with_checks=False) == {}
 
 
-def test_verdicts_match_the_latest_executions(
+def test_the_state_of_a_check_is_its_latest_evaluation(
     table: TableRef, instance: dg.DagsterInstance
 ) -> None:
     key = dg.AssetCheckKey(table.asset_key, "small_files")
-    assert latest_check_verdicts(instance, [key]) == {}
+    assert latest_check_states(instance, [key]) == {}
     for passed in (True, False):
         instance.report_runless_asset_event(
             dg.AssetCheckEvaluation(
-                asset_key=key.asset_key, check_name=key.name, passed=passed, metadata={}
+                asset_key=key.asset_key,
+                check_name=key.name,
+                passed=passed,
+                metadata={},
+                severity=dg.AssetCheckSeverity.WARN,
             )
         )
-        assert latest_check_verdicts(instance, [key]) == {key: passed}
+        state = latest_check_states(instance, [key])[key]
+        assert state is not None
+        assert (state.passed, state.severity) == (passed, dg.AssetCheckSeverity.WARN)

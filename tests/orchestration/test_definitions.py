@@ -98,21 +98,65 @@ def test_every_job_says_what_it_does_and_whose_it_is(tmp_path: Path) -> None:
     assert all(each.description for each in (*(defs.sensors or []), *(defs.schedules or [])))
 
 
-def test_all_checks_of_a_table_are_one_op_and_can_run_separately(tmp_path: Path) -> None:
-    names = {*get_args(Measure), "columns_are_unchanged", "row_count_is_plausible"}
-    asset = orders.key
-    wanted = {"small_files", "row_count_is_plausible"}
-    selection = dg.AssetSelection.checks(*(dg.AssetCheckKey(asset, name) for name in wanted))
-    defs = dg.Definitions.merge(
-        location(tmp_path, [orders]),
-        dg.Definitions(jobs=[dg.define_asset_job("look", selection=selection)]),
-    )
+@pytest.mark.parametrize(
+    ("with_checks", "names"),
+    [
+        pytest.param(True, {"health"}, id="by default the health of the table"),
+        pytest.param(["measures"], set(get_args(Measure)), id="each measure on request"),
+        pytest.param(
+            ["health", "columns", "row_count"],
+            {"health", "columns_are_unchanged", "row_count_is_plausible"},
+            id="several kinds",
+        ),
+    ],
+)
+def test_all_checks_of_a_table_are_one_op(
+    tmp_path: Path, with_checks: Any, names: set[str]
+) -> None:
+    defs = location(tmp_path, [orders], with_checks=with_checks)
     checks = list(defs.asset_checks or [])
     assert [{key.name for key in each.check_keys} for each in checks] == [names]
+
+
+@pytest.mark.parametrize("none", [False, ()])
+def test_checks_can_be_left_out(tmp_path: Path, none: Any) -> None:
+    assert not location(tmp_path, [orders], with_checks=none).asset_checks
+
+
+def test_an_unknown_kind_of_checks_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InvalidRequestError, match="'rows', which is no kind of check; choose from"):
+        location(tmp_path, [orders], with_checks=["rows"])
+
+
+def test_some_checks_of_an_op_can_run(tmp_path: Path) -> None:
+    asset = orders.key
+    wanted = {"health", "row_count_is_plausible"}
+    selection = dg.AssetSelection.checks(*(dg.AssetCheckKey(asset, name) for name in wanted))
+    defs = dg.Definitions.merge(
+        location(tmp_path, [orders], with_checks=["health", "measures", "row_count"]),
+        dg.Definitions(jobs=[dg.define_asset_job("look", selection=selection)]),
+    )
     da.write(str(tmp_path / "sales" / "orders"), ROWS)
     result = defs.resolve_job_def("look").execute_in_process()
     found = {each.check_name: each.passed for each in result.get_asset_check_evaluations()}
     assert found == dict.fromkeys(wanted, True)
+
+
+def test_checks_run_after_the_assets_of_a_run(tmp_path: Path) -> None:
+    @dg.asset(ins={"orders": dg.AssetIn(key=orders.key)})
+    def revenue(orders: pa.Table) -> pa.Table:
+        return orders
+
+    @dg.asset
+    def summary(revenue: pa.Table) -> pa.Table:
+        return revenue
+
+    assets = [orders, revenue, summary]
+    job = location(tmp_path, assets).resolve_implicit_global_asset_job_def()
+    steps = [str(each.step_key) for each in job.execute_in_process().get_step_success_events()]
+    first = ["sales__orders", "revenue", "summary"]
+    assert steps[:3] == first
+    assert sorted(steps[3:]) == sorted(f"{name}_delta_checks" for name in first)
 
 
 def test_a_key_that_cannot_have_checks_is_named(tmp_path: Path) -> None:
@@ -155,10 +199,6 @@ def test_sensors_and_schedules_can_be_on_from_the_beginning(
     sensors = [each.default_status.value for each in repository.sensor_defs]
     schedules = [each.default_status.value for each in repository.schedule_defs]
     assert {*sensors, *schedules} == {"RUNNING" if switched_on else "STOPPED"}
-
-
-def test_checks_can_be_left_out(tmp_path: Path) -> None:
-    assert not location(tmp_path, [orders], with_checks=False).asset_checks
 
 
 @pytest.mark.parametrize(

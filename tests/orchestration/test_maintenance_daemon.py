@@ -13,7 +13,7 @@ import pytest
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from delta_ops.orchestration import maintenance_config
-from delta_ops.orchestration.dagster_compat import latest_check_verdicts
+from delta_ops.orchestration.dagster_compat import latest_check_states
 from tests.orchestration.daemon_home import DaemonHome
 
 ROWS = pa.table({"x": [1, 2, 3]})
@@ -82,8 +82,9 @@ def test_the_daemon_does_what_waits_and_what_is_due(lake: Path) -> None:
             name: len(instance.fetch_observations(dg.AssetKey(name), limit=9).records)
             for name in ("files", "log", "fine", "named")
         }
-        due = dg.AssetCheckKey(dg.AssetKey("log"), "commits_since_checkpoint")
-        assert latest_check_verdicts(instance, [due]) == {due: False}
+        keys = [dg.AssetCheckKey(dg.AssetKey(name), "health") for name in ("files", "log", "fine")]
+        states = latest_check_states(instance, keys)
+        assert [state and state.passed for state in states.values()] == [True, True, True]
     assert events == {"files": 1, "log": 1, "fine": 0, "named": 1}
     assert files.snapshot().num_files == 1
     assert DeltaLog(lake / "named").snapshot().num_files == 1

@@ -4,20 +4,23 @@ The maintenance sensor evaluates checks without a run. It reports only changed v
 ticks without news leave nothing in Dagster's event log.
 """
 
-from collections.abc import Collection, Iterator, Sequence
-from typing import NamedTuple, get_args
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import dagster as dg
 
 from delta_ops.errors import DeltaOpsError
 from delta_ops.maintenance import HealthReport, Operation
 from delta_ops.maintenance.thresholds import Finding, Measure
-from delta_ops.orchestration.dagster_compat import latest_check_verdicts
-from delta_ops.orchestration.dagster_versions import AssetCheckEvaluation
+from delta_ops.orchestration.checks.check_ops import check_evaluation
+from delta_ops.orchestration.checks.finding_texts import finding_text
+from delta_ops.orchestration.dagster_compat import CheckState, latest_check_states
 from delta_ops.orchestration.markdown import launchpad_link, plain_text
 from delta_ops.orchestration.policies.maintenance_config import maintenance_config
 from delta_ops.orchestration.tables import TableRef
 
+HEALTH = "health"
+"""Name of the check for all measures of a table."""
 LOST: tuple[Measure, ...] = ("lost_commits", "readable_time_travel")
 """Measures whose failure means a loss, not only slow or expensive reads."""
 
@@ -35,8 +38,64 @@ class Cure:
         return launchpad_link(label, self._job, config, self._location)
 
 
+def health_results(
+    found: HealthReport | DeltaOpsError | str,
+    cure: Cure | None,
+    names: Collection[str],
+    errors: Collection[Measure] = LOST,
+) -> Iterator[dg.AssetCheckResult]:
+    """The results of the check `health`, and of the checks of single measures.
+
+    Args:
+        found: The report, or why the table cannot be read.
+        cure: None: no link to a maintenance job.
+        names: Names of the checks.
+        errors: As for `finding_result`.
+    """
+    if not isinstance(found, HealthReport):
+        yield from (failed_result(found, name) for name in names)
+        return
+    if HEALTH in names:
+        yield _health_result(found, cure, errors)
+    for finding in found.findings:
+        if finding.measure in names:
+            yield finding_result(finding, found, cure, errors)
+
+
+def _health_result(
+    report: HealthReport, cure: Cure | None, errors: Collection[Measure]
+) -> dg.AssetCheckResult:
+    found = [each for each in report.findings if each.verdict != "ok"]
+    lines = [f"- {_faults_text(each, report)}" for each in found]
+    if cure is not None and report.operations:
+        label = f"Open the launchpad to run {', '.join(report.operations)}"
+        lines.append(f"\n{cure.link(label, *report.operations)}")
+    return dg.AssetCheckResult(
+        check_name=HEALTH,
+        passed=not found,
+        severity=_severity(is_error=any(each.measure in errors for each in found)),
+        description="\n".join(lines) or "The log is readable, and no maintenance is due.",
+        metadata={
+            "delta/version": report.figures.version,
+            **{f"delta/{each.measure}": _plain_value(each.value) for each in found},
+        },
+    )
+
+
+def _faults_text(finding: Finding, report: HealthReport) -> str:
+    """A finding in words, and the advice if no operation of ours can run; as Markdown."""
+    said = plain_text(finding_text(finding))
+    if finding.verdict == "look":
+        return f"{said}: {plain_text(finding.advice)}"
+    refused = report.figures.refused.get(finding.operation or "", ())
+    if refused:
+        reasons = plain_text(", ".join(refused))
+        return f"{said}: delta\\_ops cannot run {finding.operation}, because of {reasons}"
+    return said
+
+
 def finding_result(
-    finding: Finding, report: HealthReport, cure: Cure, errors: Collection[Measure] = LOST
+    finding: Finding, report: HealthReport, cure: Cure | None, errors: Collection[Measure] = LOST
 ) -> dg.AssetCheckResult:
     """The check result of a finding.
 
@@ -48,7 +107,7 @@ def finding_result(
     if operation is not None and operation in report.figures.refused:
         reasons = plain_text(", ".join(report.figures.refused[operation]))
         description += f"; not by delta\\_ops, which does not support {reasons}"
-    elif operation is not None:
+    elif operation is not None and cure is not None:
         description += f". {cure.link(f'Open the launchpad to run {operation}', operation)}"
     return dg.AssetCheckResult(
         check_name=finding.measure,
@@ -73,10 +132,10 @@ def _plain_value(value: float | tuple[str, ...]) -> float | str:
     return (", ".join(value) or "none") if isinstance(value, tuple) else value
 
 
-def failed_result(error: DeltaOpsError, check_name: str | None = None) -> dg.AssetCheckResult:
+def failed_result(reason: DeltaOpsError | str, check_name: str) -> dg.AssetCheckResult:
     """The check result of a table that cannot be read."""
     return dg.AssetCheckResult(
-        check_name=check_name, passed=False, description=plain_text(str(error))
+        check_name=check_name, passed=False, description=plain_text(str(reason))
     )
 
 
@@ -87,47 +146,42 @@ class AssessedTable(NamedTuple):
     job: str
     """Name of its maintenance job."""
     found: HealthReport | DeltaOpsError
+    names: Collection[str] = (HEALTH,)
+    """Names of its health checks."""
 
 
 def changed_evaluations(
     instance: dg.DagsterInstance,
     assessed: Sequence[AssessedTable],
     location: tuple[str, str] | None,
-) -> list[AssetCheckEvaluation]:
-    """Evaluations of the health checks whose verdict differs from the latest one.
+) -> list[dg.AssetCheckEvaluation]:
+    """Evaluations of the health checks whose result differs from the latest result.
 
-    A check that was never evaluated counts as passed. A check that is running is skipped.
+    If it was never evaluated, `health` is reported, and any other check counts as passed. A check
+    that is running is skipped.
 
     Args:
         location: Names of the code location and the repository that have the jobs.
     """
-    results = [
-        (dg.AssetCheckKey(each.table.asset_key, str(result.check_name)), result)
+    found = [
+        check_evaluation(each.table.asset_key, result)
         for each in assessed
-        for result in _results(each, location)
+        for result in health_results(each.found, Cure(each.table, each.job, location), each.names)
     ]
-    latest = latest_check_verdicts(instance, [key for key, _ in results])
-    return [
-        AssetCheckEvaluation(
-            asset_key=key.asset_key,
-            check_name=key.name,
-            passed=result.passed,
-            severity=result.severity,
-            description=result.description,
-            metadata=result.metadata,
-        )
-        for key, result in results
-        if latest.get(key, True) is not None and latest.get(key, True) != result.passed
-    ]
+    latest = latest_check_states(instance, [each.asset_check_key for each in found])
+    return [each for each in found if _is_news(each, latest)]
 
 
-def _results(
-    assessed: AssessedTable, location: tuple[str, str] | None
-) -> Iterator[dg.AssetCheckResult]:
-    if isinstance(assessed.found, DeltaOpsError):
-        for measure in get_args(Measure):
-            yield failed_result(assessed.found, measure)
-        return
-    cure = Cure(assessed.table, assessed.job, location)
-    for finding in assessed.found.findings:
-        yield finding_result(finding, assessed.found, cure)
+def _is_news(
+    evaluation: dg.AssetCheckEvaluation, latest: Mapping[dg.AssetCheckKey, CheckState | None]
+) -> bool:
+    key = evaluation.asset_check_key
+    if key not in latest:
+        return evaluation.check_name == HEALTH or not evaluation.passed
+    state = latest[key]
+    if state is None:
+        return False
+    if evaluation.passed or state.passed:
+        return evaluation.passed != state.passed
+    is_other = state.metadata_keys != evaluation.metadata.keys()
+    return is_other or evaluation.severity != state.severity

@@ -15,10 +15,13 @@ from delta_ops.clock import Clock, system_clock
 from delta_ops.errors import DeltaOpsError, InvalidRequestError
 from delta_ops.log import DeltaLog
 from delta_ops.log.history.history import HistoryEntry
-from delta_ops.orchestration.markdown import plain_text
+from delta_ops.orchestration.checks.check_ops import TableChecks, check_op
+from delta_ops.orchestration.checks.check_results import failed_result
 from delta_ops.orchestration.table_versions import changes_rows
 from delta_ops.orchestration.tables import TableRef
 from delta_ops.protocol.values.wide_timestamps import utc_text
+
+_NAME = "rows_are_fresh"
 
 
 def build_freshness_checks(
@@ -69,25 +72,22 @@ def _freshness_check(
     automation_condition: dg.AutomationCondition[dg.AssetCheckKey] | None,
     clock: Clock,
 ) -> dg.AssetChecksDefinition:
-    @dg.asset_check(
-        asset=table.asset_key,
-        name="rows_are_fresh",
-        description=f"Rows changed within {fail_after}.",
-        automation_condition=automation_condition,
-    )
-    def rows_are_fresh() -> dg.AssetCheckResult:
+    def find_result() -> dg.AssetCheckResult:
         now_ms = clock()
         try:
             change = _last_change(table.log(), now_ms - _ms(fail_after))
         except DeltaOpsError as error:
-            return dg.AssetCheckResult(passed=False, description=plain_text(str(error)))
+            return failed_result(error, _NAME)
         if change is None:
             return dg.AssetCheckResult(
-                passed=False, description=f"no commit of the last {fail_after} changed rows"
+                check_name=_NAME,
+                passed=False,
+                description=f"no commit of the last {fail_after} changed rows",
             )
         age = timedelta(milliseconds=now_ms - change.timestamp_ms)
         is_late = warn_after is not None and age > warn_after
         return dg.AssetCheckResult(
+            check_name=_NAME,
             passed=not is_late,
             severity=dg.AssetCheckSeverity.WARN,
             description=f"rows changed at {utc_text(change.timestamp_ms)}"
@@ -99,7 +99,13 @@ def _freshness_check(
             },
         )
 
-    return rows_are_fresh
+    spec = dg.AssetCheckSpec(
+        _NAME,
+        asset=table.asset_key,
+        description=f"Rows changed within {fail_after}.",
+        automation_condition=automation_condition,
+    )
+    return check_op(table, _NAME, TableChecks(specs=[spec], evaluate=lambda *_: [find_result()]))
 
 
 def _ms(duration: timedelta) -> int:

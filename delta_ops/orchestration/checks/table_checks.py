@@ -23,15 +23,23 @@ from delta_ops.maintenance.health.figures import load_figures
 from delta_ops.maintenance.health.report import assess_table
 from delta_ops.maintenance.thresholds import Measure
 from delta_ops.orchestration.card.table_card import table_card
-from delta_ops.orchestration.checks.check_ops import TableChecks, check_op
-from delta_ops.orchestration.checks.check_results import LOST, Cure, failed_result, finding_result
-from delta_ops.orchestration.dagster_compat import code_location
+from delta_ops.orchestration.checks.check_ops import Evaluation, TableChecks, check_op
+from delta_ops.orchestration.checks.check_results import (
+    HEALTH,
+    LOST,
+    Cure,
+    failed_result,
+    health_results,
+)
 from delta_ops.orchestration.policies.choice import PolicyJobs, choose_policy, jobs_of
 from delta_ops.orchestration.tables import TableRef
 
 MAINTENANCE_JOB = "delta_maintenance"
 """The default job name of `build_maintenance_job`."""
-_DESCRIPTIONS: Mapping[Measure, str] = {
+MEASURES: tuple[Measure, ...] = get_args(Measure)
+"""The names of the checks of single measures."""
+_DESCRIPTIONS: Mapping[str, str] = {
+    HEALTH: "The log can be read, nothing of it is lost, and no maintenance is due.",
     "small_files": "Files that optimize would put together.",
     "commits_since_checkpoint": "Commits that every reader replays after the checkpoint.",
     "commit_bytes_since_checkpoint": "Bytes of the commits that every reader replays.",
@@ -90,6 +98,7 @@ def build_health_checks(
     job: dg.JobDefinition | str = MAINTENANCE_JOB,
     policies: Sequence[PolicyJobs] = (),
     automation_condition: dg.AutomationCondition[dg.AssetCheckKey] | None = None,
+    one_check: bool = False,
 ) -> list[dg.AssetChecksDefinition]:
     """Build a check for each health measure of each table, named like the measure.
 
@@ -103,6 +112,7 @@ def build_health_checks(
         policies: Policies with their tables and jobs. The thresholds and the job of a table's
             policy replace `thresholds` and `job`, also if a property of the table names the policy.
         automation_condition: The condition to run the checks automatically.
+        one_check: Whether each table has the one check `health` for all measures instead.
 
     Raises:
         InvalidRequestError: A measure of `errors` does not exist.
@@ -114,14 +124,15 @@ def build_health_checks(
         True
     """
     validate_arguments(build_health_checks, locals())
-    unknown = next((each for each in errors if each not in _DESCRIPTIONS), None)
+    unknown = next((each for each in errors if each not in MEASURES), None)
     if unknown is not None:
         raise InvalidRequestError(
             f"there is no measure {unknown!r} that could be an error; choose from "
-            f"{', '.join(_DESCRIPTIONS)}"
+            f"{', '.join(MEASURES)}"
         )
     checks = partial(
         health_checks,
+        names=(HEALTH,) if one_check else MEASURES,
         thresholds=thresholds or HealthThresholds(),
         errors=errors,
         job=_job_name(job),
@@ -134,38 +145,46 @@ def build_health_checks(
 def health_checks(
     table: TableRef,
     *,
+    names: Sequence[str],
     thresholds: HealthThresholds,
     errors: Collection[Measure] = LOST,
     job: str = MAINTENANCE_JOB,
     policies: Sequence[PolicyJobs] = (),
     automation_condition: dg.AutomationCondition[dg.AssetCheckKey] | None = None,
 ) -> TableChecks:
-    """The checks of a table's health; see `build_health_checks` for the arguments."""
-    specs = [
-        dg.AssetCheckSpec(
-            measure,
-            asset=table.asset_key,
-            description=_DESCRIPTIONS[measure],
-            automation_condition=automation_condition,
-        )
-        for measure in get_args(Measure)
-    ]
+    """The checks of a table's health; see `build_health_checks` for the arguments.
+
+    Args:
+        names: `HEALTH` for the check of all measures, and names of measures.
+    """
+    specs = [health_spec(table, name, automation_condition) for name in names]
 
     def evaluate(
-        context: dg.AssetCheckExecutionContext, wanted: Collection[dg.AssetCheckKey]
+        scene: Evaluation, wanted: Collection[dg.AssetCheckKey]
     ) -> Iterable[dg.AssetCheckResult]:
+        chosen = [spec.name for spec in specs if spec.key in wanted]
         try:
             report, job_name = _look_at(thresholds, job, policies, table)
         except DeltaOpsError as error:
-            for key in wanted:
-                yield failed_result(error, key.name)
-            return
-        cure = Cure(table, job_name, code_location(context.run))
-        for finding in report.findings:
-            if dg.AssetCheckKey(table.asset_key, finding.measure) in wanted:
-                yield finding_result(finding, report, cure, errors)
+            return health_results(error, None, chosen)
+        cure = Cure(table, job_name, scene.location)
+        return health_results(report, cure, chosen, errors)
 
-    return TableChecks(specs=specs, evaluate=evaluate)
+    return TableChecks(specs=specs, evaluate=evaluate, is_about_maintenance=True)
+
+
+def health_spec(
+    table: TableRef,
+    name: str,
+    automation_condition: dg.AutomationCondition[dg.AssetCheckKey] | None = None,
+) -> dg.AssetCheckSpec:
+    """The spec of the check `HEALTH`, or of the check of a measure."""
+    return dg.AssetCheckSpec(
+        name,
+        asset=table.asset_key,
+        description=_DESCRIPTIONS[name],
+        automation_condition=automation_condition,
+    )
 
 
 def _look_at(
@@ -187,42 +206,45 @@ def _job_name(job: dg.JobDefinition | str) -> str:
 
 
 def _log_check(table: TableRef) -> dg.AssetChecksDefinition:
-    @dg.asset_check(
-        asset=table.asset_key,
-        name="log_is_readable",
-        description="The log can be read, and agrees with its version checksum.",
-    )
-    def log_is_readable() -> dg.AssetCheckResult:
+    name = "log_is_readable"
+
+    def evaluate(_: Evaluation, __: Collection[dg.AssetCheckKey]) -> Iterable[dg.AssetCheckResult]:
         try:
             snapshot = table.log().snapshot()
             has_checksum = validate_checksum(snapshot)
         except DeltaOpsError as error:
-            return failed_result(error)
-        return dg.AssetCheckResult(
+            yield failed_result(error, name)
+            return
+        yield dg.AssetCheckResult(
+            check_name=name,
             passed=True,
             description="its version checksum agrees" if has_checksum else None,
             metadata={"delta/version": snapshot.version},
         )
 
-    return log_is_readable
+    description = "The log can be read, and agrees with its version checksum."
+    spec = dg.AssetCheckSpec(name, asset=table.asset_key, description=description)
+    checks = TableChecks(specs=[spec], evaluate=evaluate, is_about_maintenance=True)
+    return check_op(table, name, checks)
 
 
 def _maintenance_check(table: TableRef, job: str, *, card: bool) -> dg.AssetChecksDefinition:
-    @dg.asset_check(
-        asset=table.asset_key,
-        name="maintenance_is_not_overdue",
-        description="No operation of maintenance is due.",
-    )
-    def maintenance_is_not_overdue(context: dg.AssetCheckExecutionContext) -> dg.AssetCheckResult:
+    name = "maintenance_is_not_overdue"
+
+    def evaluate(
+        scene: Evaluation, _: Collection[dg.AssetCheckKey]
+    ) -> Iterable[dg.AssetCheckResult]:
         try:
             plan = plan_maintenance(table.log())
             shown = {"delta/card": dg.MetadataValue.md(table_card(table.log()))} if card else {}
         except DeltaOpsError as error:
-            return failed_result(error)
-        return dg.AssetCheckResult(
+            yield failed_result(error, name)
+            return
+        yield dg.AssetCheckResult(
+            check_name=name,
             passed=not plan.has_work,
             severity=dg.AssetCheckSeverity.WARN,
-            description=_plan_text(plan, Cure(table, job, code_location(context.run))),
+            description=_plan_text(plan, Cure(table, job, scene.location)),
             metadata={
                 "delta/commits_since_checkpoint": plan.commits_since_checkpoint,
                 "delta/small_files": plan.small_files,
@@ -233,7 +255,10 @@ def _maintenance_check(table: TableRef, job: str, *, card: bool) -> dg.AssetChec
             },
         )
 
-    return maintenance_is_not_overdue
+    description = "No operation of maintenance is due."
+    spec = dg.AssetCheckSpec(name, asset=table.asset_key, description=description)
+    checks = TableChecks(specs=[spec], evaluate=evaluate, is_about_maintenance=True)
+    return check_op(table, name, checks)
 
 
 def _plan_text(plan: MaintenancePlan, cure: Cure) -> str:

@@ -1,4 +1,4 @@
-"""Commit sensor: reports the commits of other writers as events.
+"""Commit sensor: reports the commits of other writers as events, and evaluates our checks again.
 
 A table that cannot be read does not stop the others. A sentence in the reason and in the log of
 the tick says why.
@@ -12,6 +12,7 @@ import dagster as dg
 from delta_ops.clock import Clock, system_clock
 from delta_ops.errors import TableNotFoundError
 from delta_ops.maintenance.fleet.failures import failure_of
+from delta_ops.orchestration.checks.check_ops import Evaluation, OwnChecks
 from delta_ops.orchestration.commits.changed_partitions import layout_of
 from delta_ops.orchestration.commits.commit_cursor import (
     ABSENT,
@@ -20,6 +21,7 @@ from delta_ops.orchestration.commits.commit_cursor import (
     cursor_text,
 )
 from delta_ops.orchestration.commits.unreported_commits import find_unreported_commits
+from delta_ops.orchestration.dagster_compat import sensor_location
 from delta_ops.orchestration.tables import TableRef
 from delta_ops.units import count_text
 
@@ -37,7 +39,8 @@ def build_commit_sensor(
     """Build a sensor that reports commits without a Dagster event.
 
     A commit that changed rows becomes a materialization of the asset, or of each changed partition.
-    Any other commit becomes an observation; see `unreported_commits`. The first tick for a table
+    Any other commit becomes an observation; see `unreported_commits`. Checks of ours for the table
+    are evaluated, without opening data files. The first tick for a table
     reports its current state if Dagster has no event of the table. Otherwise it reports the commits
     after the versions that the events name.
 
@@ -84,6 +87,7 @@ class _Tick:
         cursor = cursor_from_text(context.cursor)
         self._tables = _rotate(tables, cursor.first)
         self._cursors = dict(cursor.tables)
+        self._checks = OwnChecks(context.repository_def)
         self._events: list[Any] = []
         self._notes: list[str] = []
 
@@ -126,8 +130,18 @@ class _Tick:
             self._add_failure(table, error)
         else:
             self._events.extend(found.events)
+            if found.events:
+                self._events.extend(self._check_results(table))
             self._cursors[table.name] = found.cursor
             self._notes += [f"{table.name}: {note}" for note in found.notes]
+
+    def _check_results(self, table: TableRef) -> Sequence[dg.AssetCheckEvaluation]:
+        """Results of the checks of ours for a table with new commits."""
+        context = self._context
+        scene = Evaluation(
+            instance=context.instance, location=sensor_location(context), may_open_data=False
+        )
+        return self._checks.evaluate(table.asset_key, scene)
 
     def _add_failure(self, table: TableRef, error: Exception) -> None:
         sentence = f"{table.name}: {failure_of(error).message}"

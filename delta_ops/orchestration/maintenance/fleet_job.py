@@ -26,6 +26,7 @@ from delta_ops.maintenance import (
     find_tables,
     maintain_fleet,
 )
+from delta_ops.orchestration.checks.check_ops import log_check_results
 from delta_ops.orchestration.maintenance.fleet_report import (
     batch_counts,
     batch_metadata,
@@ -33,7 +34,6 @@ from delta_ops.orchestration.maintenance.fleet_report import (
     raise_fleet_failures,
 )
 from delta_ops.orchestration.maintenance.op_outputs import (
-    IO_MANAGER_KEY,
     build_job,
     no_output,
     op_name,
@@ -73,42 +73,61 @@ class FleetMaintenanceConfig(dg.Config):
         >>> config = FleetMaintenanceConfig(dry_run=True, small_files=50)
     """
 
-    dry_run: bool = Field(default=False, description="Report what would be done, and do nothing.")
+    dry_run: bool = Field(default=False, description="Only report what would be done.")
     at_once: int = Field(default=2, ge=1, le=256, description="Tables maintained at once.")
     small_files: int | None = Field(
-        default=None, ge=0, description="Number of small files that makes compaction due."
+        default=None, ge=0, description="Optimize from this number of small files on."
     )
     clustering_depth: int | None = Field(
-        default=None, ge=0, description="Number of overlapping files that makes clustering due."
+        default=None,
+        ge=0,
+        description="Optimize a clustered table from this number of overlapping files on.",
     )
     commits_since_checkpoint: int | None = Field(
         default=None,
         ge=0,
-        description=(
-            "Number of commits that makes a checkpoint due; by default the table's "
-            "delta.checkpointInterval."
-        ),
+        description="Write a checkpoint from this number of commits on; if not set, from the "
+        "table's delta.checkpointInterval on.",
     )
-    commit_bytes_since_checkpoint: int | None = Field(default=None, ge=0)
+    commit_bytes_since_checkpoint: int | None = Field(
+        default=None, ge=0, description="Write a checkpoint from this many bytes of commits on."
+    )
     expired_tombstones: int | None = Field(
         default=None,
         ge=0,
-        description="Number of removed files that makes vacuum due, if the files still exist.",
+        description="Vacuum from this number of removed files past their retention on.",
     )
-    expired_log_files: int | None = Field(default=None, ge=0)
+    expired_log_files: int | None = Field(
+        default=None,
+        ge=0,
+        description="Clean up the log from this number of files past their retention on.",
+    )
     stats_coverage: float | None = Field(
         default=None,
         ge=0,
         le=1,
-        description="Share of files with statistics; below it, a repair is due.",
+        description="Add statistics if a smaller share of the files has them, from 0 to 1.",
     )
     deleted_rows: float | None = Field(
-        default=None, ge=0, le=1, description="Share of deleted rows that makes a purge due."
+        default=None,
+        ge=0,
+        le=1,
+        description="Purge if deletion vectors mark this share of the rows, from 0 to 1.",
     )
-    partition_skew: float | None = Field(default=None, ge=0)
-    file_size_skew: float | None = Field(default=None, ge=0)
+    partition_skew: float | None = Field(
+        default=None,
+        ge=0,
+        description="Report a largest partition of this many times the mean size.",
+    )
+    file_size_skew: float | None = Field(
+        default=None,
+        ge=0,
+        description="Report a largest file of this many times the target size.",
+    )
     promised_time_travel_ms: int | None = Field(
-        default=None, ge=0, description="A table whose retention promises less is reported."
+        default=None,
+        ge=0,
+        description="Report a table that promises time travel for less than this, in milliseconds.",
     )
 
     def thresholds(self, defaults: HealthThresholds | None = None) -> HealthThresholds:
@@ -222,6 +241,11 @@ class _Fleet:
         )
         return list(rows)
 
+    def maintained_assets(self, rows: Sequence[TableMaintenance]) -> list[dg.AssetKey]:
+        """The assets whose tables a run changed."""
+        changed = {row.table for row in rows if row.result is not None and not row.result.dry_run}
+        return [each.asset_key for each in self.assets if each.log().uri in changed]
+
 
 class _Keys:
     """Keys of tables by their URIs: asset keys, or paths below the root."""
@@ -239,7 +263,7 @@ class _Keys:
 
 
 def _find_op(job: str, fleet: _Fleet) -> dg.OpDefinition:
-    @dg.op(name=op_name(job, FIND_OP), out=dg.DynamicOut(list[str], io_manager_key=IO_MANAGER_KEY))
+    @dg.op(name=op_name(job, FIND_OP), out=dg.DynamicOut(list[str]))
     def find(
         context: dg.OpExecutionContext, config: FleetConfig
     ) -> Iterator[dg.DynamicOutput[list[str]]]:
@@ -273,7 +297,7 @@ def _find_uris(context: dg.OpExecutionContext, fleet: _Fleet, config: FleetConfi
 def _maintain_op(job: str, fleet: _Fleet) -> dg.OpDefinition:
     @dg.op(
         name=op_name(job, MAINTAIN_OP),
-        out=dg.Out(dict[str, Any], io_manager_key=IO_MANAGER_KEY),
+        out=dg.Out(dict[str, Any]),
         pool=fleet.policy.pool,
     )
     def maintain_batch(
@@ -287,6 +311,8 @@ def _maintain_op(job: str, fleet: _Fleet) -> dg.OpDefinition:
         for row in rows:
             if row.failure is not None:
                 context.log.error(f"{row.table}: {row.failure.message}")
+        for asset_key in fleet.maintained_assets(rows):
+            log_check_results(context, asset_key)
         context.add_output_metadata(batch_metadata(rows))
         return batch_counts(rows)
 

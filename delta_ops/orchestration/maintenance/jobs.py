@@ -22,6 +22,7 @@ from delta_ops.maintenance import MaintenanceResult, Operation, maintain
 from delta_ops.maintenance.fleet.failures import failure_of
 from delta_ops.maintenance.operation import OperationEntry
 from delta_ops.maintenance.registry import OPERATIONS
+from delta_ops.orchestration.checks.check_ops import log_check_results
 from delta_ops.orchestration.commits.reported_commits import run_user_metadata
 from delta_ops.orchestration.maintenance.op_outputs import build_single_op_job, no_output, op_name
 from delta_ops.orchestration.maintenance.report import (
@@ -360,5 +361,7 @@ class _Run:
             return replace(run, failure=run.failure or str(error))
         if run.result.operations or self._config.tables:
             context.log_event(observation)
+            if not run.result.dry_run:
+                log_check_results(context, run.table.asset_key)
         context.log.info(f"{name}: {observation.description}")
         return run

@@ -1,8 +1,8 @@
 """Outputs and jobs of our ops, independent of the location's IO manager.
 
-The `io_manager` of a location is made for assets. `DeltaIOManager` pickles or rejects the output of
-an op, and other IO managers may do anything. So each op names an IO manager of its own job. This
-includes ops without output, because Dagster sets up the named IO manager before an op runs.
+The `io_manager` of a location is made for assets, and may do anything with the output of an op. So
+each job has an `io_manager` of its own. This includes jobs whose ops have no output, because
+Dagster sets up the IO manager before an op runs.
 """
 
 from __future__ import annotations
@@ -15,12 +15,10 @@ import dagster as dg
 
 from delta_ops.orchestration.dagster_versions import BetaWarning, job_owners
 
-IO_MANAGER_KEY = "delta_ops_handover"
-
 
 def no_output() -> dg.Out:
     """The output of an op that passes nothing on."""
-    return dg.Out(dg.Nothing, io_manager_key=IO_MANAGER_KEY)
+    return dg.Out(dg.Nothing)
 
 
 def op_name(job: str, step: str) -> str:
@@ -38,7 +36,7 @@ def build_job(
     executor_def: dg.ExecutorDefinition = dg.in_process_executor,
     io_manager: Any = dg.mem_io_manager,
 ) -> dg.JobDefinition:
-    """A job whose ops use an IO manager of their own.
+    """A job with an IO manager of its own.
 
     Args:
         compose: Calls the ops.
@@ -53,9 +51,7 @@ def build_job(
             **job_owners(owners),
             tags=tags,
             executor_def=executor_def,
-            # No op uses `io_manager`. Without this entry Dagster copies the job to add the
-            # location's IO manager, and also copies its sensors, with warnings.
-            resource_defs={IO_MANAGER_KEY: io_manager, "io_manager": io_manager},
+            resource_defs={"io_manager": io_manager},
         )(compose)
 
 

@@ -28,6 +28,7 @@ from delta_ops.clock import HOUR_MS, Clock, system_clock
 from delta_ops.errors import DeltaOpsError, InvalidRequestError, TableNotFoundError
 from delta_ops.maintenance import HealthReport, Operation
 from delta_ops.maintenance.fleet.failures import failure_of
+from delta_ops.orchestration.checks.check_ops import OwnChecks
 from delta_ops.orchestration.checks.check_results import AssessedTable, changed_evaluations
 from delta_ops.orchestration.dagster_compat import sensor_location
 from delta_ops.orchestration.dagster_versions import AssetCheckEvaluation
@@ -122,7 +123,7 @@ class Sweep:
 
     policies: Sequence[PolicyJobs]
     with_checks: bool = False
-    """Whether to evaluate the health checks and report changed verdicts."""
+    """Whether to evaluate the health checks of the code location, and report changed results."""
     limits: TickLimits = TickLimits()
     clock: Clock = system_clock
 
@@ -234,10 +235,11 @@ class _Tick:
             return True
         return False
 
-    def _evaluations(self) -> list[AssetCheckEvaluation]:
-        """Changed verdicts of the health checks; none for a missing table."""
+    def _evaluations(self) -> list[dg.AssetCheckEvaluation]:
+        """Changed results of the health checks; none for a missing table."""
+        checks = OwnChecks(self._context.repository_def)
         assessed = [
-            AssessedTable(each.table, each.jobs.job.name, found)
+            AssessedTable(each.table, each.jobs.job.name, found, checks.names(each.table.asset_key))
             for each in self._assessed
             if isinstance(found := each.report or each.error, HealthReport | DeltaOpsError)
             and not isinstance(found, TableNotFoundError)
