@@ -9,6 +9,7 @@ from dagster_pyspark import LazyPySparkResource
 from delta_ops.orchestration import (
     DeltaIOManager,
     DeltaLogResource,
+    add_table_metadata,
     delta_ops_definitions,
     external_table,
 )
@@ -59,7 +60,7 @@ TABLES = [lake.table(asset.key) for asset in PIPELINE]
 
 defs = dg.Definitions.merge(
     dg.Definitions(
-        assets=[*PIPELINE, weather],
+        assets=[*add_table_metadata(PIPELINE, lake.table), weather],
         jobs=[ingest_job, refresh_job, quarantine_job, check_job],
         sensors=[arrivals, late_records],
         executor=dg.in_process_executor,  # the steps of a run share a Spark session

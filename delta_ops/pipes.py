@@ -24,6 +24,7 @@ from delta_ops.errors import InvalidRequestError, VersionNotFoundError
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.protocol.expression import Expression
 from delta_ops.protocol.predicate import Predicate
+from delta_ops.protocol.schema.type_text import sql_text
 from delta_ops.transaction import CommitResult, Transaction, Txn, begin
 
 if TYPE_CHECKING:
@@ -186,8 +187,12 @@ def _data_version(table: Snapshot, result: CommitResult, write: AssetWrite) -> s
 
 def _metadata(table: Snapshot, result: CommitResult) -> dict[str, Any]:
     columns = [
-        {"name": field.name, "type": str(field.type), "constraints": {"nullable": field.nullable}}
-        for field in table.arrow_schema
+        {
+            "name": field.name,
+            "type": sql_text(field.data_type),
+            "constraints": {"nullable": field.nullable},
+        }
+        for field in table.schema.fields
     ]
     shown = {
         "dagster/uri": {"raw_value": table.uri, "type": "text"},
@@ -195,12 +200,12 @@ def _metadata(table: Snapshot, result: CommitResult) -> dict[str, Any]:
         "dagster/column_schema": {"raw_value": {"columns": columns}, "type": "table_schema"},
         "delta/version": table.version,
         "delta/num_files": table.num_files,
-        "delta/commits": int(result.version is not None and not result.already_committed),
-        "delta/already_committed": int(result.already_committed),
-        "delta/adopted": result.already_committed,
-        "delta/commit_attempts": result.attempts,
     }
-    if not result.already_committed:
+    if result.attempts > 1:
+        shown["delta/commit_attempts"] = result.attempts
+    if result.already_committed:
+        shown |= {"delta/already_committed": 1, "delta/adopted": True}
+    else:
         shown["delta/rows_written"] = result.metrics.get("numOutputRows", 0)
         shown["delta/files_written"] = result.metrics.get("numFiles", 0)
     return shown

@@ -5,18 +5,17 @@ Dagster plots whole numbers. The names that begin with `dagster/` have a meaning
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
+from urllib.parse import quote
 
 import dagster as dg
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delta_ops.errors import DeltaOpsError
 from delta_ops.log import Snapshot
-from delta_ops.protocol.file_paths import place_of
+from delta_ops.orchestration.card.small_card import small_card
 from delta_ops.protocol.row_rules import (
     GENERATION_EXPRESSION,
     Check,
@@ -28,9 +27,10 @@ from delta_ops.protocol.row_rules import (
 )
 from delta_ops.protocol.schema import StructField
 from delta_ops.protocol.schema.char_types import SQL_TYPE
+from delta_ops.protocol.schema.type_text import sql_text
 from delta_ops.protocol.stats.file_stats import num_records
-from delta_ops.storage.addresses import local_path_of
-from delta_ops.storage.paths import redact, split_uri
+from delta_ops.storage.backends.built_in import BACKENDS
+from delta_ops.storage.paths import redact
 from delta_ops.transaction import CommitResult
 
 STORAGE_KIND = "deltalake"
@@ -71,36 +71,47 @@ def table_version(data_version: str | None, snapshot: Snapshot) -> int | None:
     return int(number) if number.isdecimal() else None
 
 
-def definition_metadata(uri: str) -> dict[str, Any]:
-    """Metadata of an asset's definition: location, table name and storage kind."""
+def definition_metadata(name: str, uri: str) -> dict[str, Any]:
+    """Metadata of an asset's definition: location, table name and storage kind.
+
+    Args:
+        name: The asset key as text.
+    """
+    shown = redact(uri)
+    is_link = shown.startswith(("http://", "https://"))
+    console = console_url(shown)
     return {
-        "dagster/uri": dg.MetadataValue.text(redact(uri)),
-        "dagster/table_name": table_name(uri),
+        "dagster/uri": dg.MetadataValue.url(shown) if is_link else dg.MetadataValue.text(shown),
+        "dagster/table_name": name,
         "dagster/storage_kind": STORAGE_KIND,
+        **({} if console is None else {"delta/browse": dg.MetadataValue.url(console)}),
     }
 
 
-def table_name(uri: str) -> str:
-    """The table name from its location: bucket or container, then folders, joined by dots.
+def console_url(uri: str) -> str | None:
+    """The page of a table's folder in the web console of its store; None if there is none.
 
-    All addresses of a table give the same name (`s3://b/lake/orders` and `s3a://b/lake/orders/`). A
-    part with a dot is enclosed in backquotes.
-
-    Raises:
-        InvalidRequestError: The address is ambiguous.
+    An S3 address does not say whether AWS or another store has the bucket.
     """
-    local = local_path_of(uri)
-    _, place = split_uri(place_of(redact(uri))) if local is None else ("", local)
-    authority, slash, path = place.partition("/")
-    parts = [authority.partition("@")[0], *re.split(r"[/\\]+", path)] if slash else [place]
-    return ".".join(f"`{part}`" if "." in part else part for part in parts if part)
+    scheme, separator, place = uri.partition("://")
+    if not separator:
+        return None
+    backends = (each for each in BACKENDS if scheme in each.names.schemes)
+    console = next((each.console_address for each in backends if each.console_address), None)
+    return None if console is None else f"{console}{quote(place.rstrip('/'))}"
 
 
-def table_metadata(snapshot: Snapshot) -> dict[str, Any]:
-    """Metadata of a table at a version."""
+def table_metadata(snapshot: Snapshot, name: str | None = None) -> dict[str, Any]:
+    """Metadata of a table at a version.
+
+    Args:
+        name: The asset key as text; None if there is no asset.
+    """
     rows = row_count(snapshot)
     return {
-        **definition_metadata(snapshot.uri),
+        "delta/card": dg.MetadataValue.md(small_card(snapshot, rows)),
+        "dagster/uri": dg.MetadataValue.text(redact(snapshot.uri)),
+        **({} if name is None else {"dagster/table_name": name}),
         "dagster/size_bytes": snapshot.size_bytes,
         **({} if rows is None else {"dagster/row_count": rows}),
         "dagster/column_schema": column_schema(snapshot),
@@ -132,20 +143,28 @@ def rows_by_statistics(adds: pa.Table) -> int | None:
 
 
 def commit_metadata(results: Sequence[CommitResult]) -> dict[str, Any]:
-    """Metadata of the commits of one materialization, one for each part with its own txn."""
+    """Metadata of the commits of one materialization, one for each part with its own txn.
+
+    Keys about commits are present only if they are unusual: several commits, repeated attempts,
+    work that was committed before, failed hooks.
+    """
     written = [result for result in results if not result.already_committed]
     failed = [hook for result in written for hook in result.failed_hooks]
     merged = [result.metrics for result in written if _INSERTED in result.metrics]
+    attempts = sum(result.attempts for result in written)
+    unusual = {
+        "delta/commits": len(written) if len(written) > 1 else None,
+        "delta/already_committed": len(results) - len(written) or None,
+        "delta/adopted": (bool(results) and not written) or None,
+        "delta/commit_attempts": attempts if attempts > len(written) else None,
+        "delta/failed_hooks": failed or None,
+    }
     return {
-        "delta/commits": len(written),
-        "delta/already_committed": len(results) - len(written),
-        "delta/adopted": bool(results) and not written,
-        "delta/commit_attempts": sum(result.attempts for result in written),
         "delta/rows_written": sum(rows_written(result.metrics) for result in written),
         "delta/files_written": sum(
             r.metrics.get("numFiles", r.metrics.get("numTargetFilesAdded", 0)) for r in written
         ),
-        **({"delta/failed_hooks": failed} if failed else {}),
+        **{name: value for name, value in unusual.items() if value is not None},
         **{
             name: sum(metrics.get(metric, 0) for metrics in merged)
             for name, metric in _MERGE_FIGURES.items()
@@ -198,7 +217,7 @@ def _column(
     comment = field.metadata.get("comment")
     return dg.TableColumn(
         name=field.name,
-        type=_type_text(field),
+        type=sql_text(field.data_type),
         description=comment if isinstance(comment, str) and comment else None,
         constraints=dg.TableColumnConstraints(
             nullable=field.nullable, other=_constraints(field, rules)
@@ -230,12 +249,3 @@ def _tags(
     }
     mapped = {"column_id": str(field.metadata[_COLUMN_ID])} if _COLUMN_ID in field.metadata else {}
     return {**{name: "" for name, is_so in claims.items() if is_so}, **mapped}
-
-
-def _type_text(field: StructField) -> str:
-    from delta_ops.protocol.schema.arrow_types import arrow_type_from_type
-
-    try:
-        return str(arrow_type_from_type(field.data_type))
-    except DeltaOpsError:  # a type that Arrow lacks
-        return field.data_type.name

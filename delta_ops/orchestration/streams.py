@@ -69,7 +69,7 @@ def run_available_now(
         query.stop()
     table = log.snapshot_if_exists()
     figures: dict[str, Any] = {
-        "delta/commits": len(versions),
+        **({"delta/commits": len(versions)} if len(versions) != 1 else {}),
         "delta/rows_written": sum(rows_of(c) for v in versions for c in log.commits(v, v)),
         "delta/query_id": str(query.id),
     }

@@ -70,7 +70,7 @@ def external_table(table: TableRef, *, description: str | None = None) -> dg.Ass
         table.asset_key,
         description=description,
         kinds={_KIND},
-        metadata={**definition_metadata(table.uri), **expression},
+        metadata={**definition_metadata(table.name, table.uri), **expression},
         partitions_def=table.partitions_def,
     )
 
@@ -160,7 +160,9 @@ def add_table_metadata(
     def describe(spec: dg.AssetSpec) -> dg.AssetSpec:
         parts = table_parts(spec.key, spec.metadata)
         uri = table_of(spec.key if parts is None else dg.AssetKey(parts)).uri
-        given = definition_metadata(uri_elsewhere(spec.key, spec.metadata, uri) or uri)
+        given = definition_metadata(
+            spec.key.to_user_string(), uri_elsewhere(spec.key, spec.metadata, uri) or uri
+        )
         kinds = {_KIND} if len(spec.kinds) < _MAX_KINDS else set[str]()
         return spec.merge_attributes(metadata={**given, **spec.metadata}, kinds=kinds)
 

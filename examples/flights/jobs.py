@@ -217,7 +217,7 @@ def _read_days(
         wanted: None for all days that were read.
         created: When the upstream table was created; earlier reads were of another table.
     """
-    name = f"delta/read/{follower.upstream.to_user_string()}"
+    name = f"delta/input_version/{follower.upstream.to_user_string()}"
     keys = None if wanted is None else sorted(day.isoformat() for day in wanted)
     chosen = dg.AssetRecordsFilter(follower.asset, asset_partitions=keys, after_timestamp=created)
     seen = set[str | None]()

@@ -1,4 +1,7 @@
-"""The code location of the browser tests: two pyarrow assets and their maintenance."""
+"""The code location of the browser tests: three pyarrow assets and their maintenance.
+
+`orders` needs maintenance, `returns` was maintained, and `revenue` is new.
+"""
 
 import os
 
@@ -8,18 +11,27 @@ import pyarrow as pa
 from delta_ops.orchestration import (
     DeltaIOManager,
     DeltaLogResource,
+    MaintenancePolicy,
+    add_table_metadata,
     build_commit_sensor,
     delta_ops_definitions,
 )
 
 LOCATION = "shop"
 LAKE = "DELTA_OPS_TEST_LAKE"
+ROWS = pa.table({"country": ["BE", "DE", "NL"], "amount": [10, 20, 30]})
 
 
 @dg.asset(kinds={"deltalake"}, group_name="shop", metadata={"delta/mode": "append"})
 def orders() -> pa.Table:
     """Three new orders with every run."""
-    return pa.table({"country": ["BE", "DE", "NL"], "amount": [10, 20, 30]})
+    return ROWS
+
+
+@dg.asset(kinds={"deltalake"}, group_name="shop", metadata={"delta/mode": "append"})
+def returns() -> pa.Table:
+    """Three returned orders with every run."""
+    return ROWS
 
 
 @dg.asset(kinds={"deltalake"}, group_name="shop")
@@ -28,11 +40,19 @@ def revenue(orders: pa.Table) -> pa.Table:
     return orders.group_by("country").aggregate([("amount", "sum")])
 
 
+@dg.asset_check(asset=orders, description="No order has a negative amount.")
+def amounts_are_positive(orders: pa.Table) -> dg.AssetCheckResult:
+    """A check of the user."""
+    return dg.AssetCheckResult(passed=min(orders["amount"].to_pylist()) >= 0)
+
+
 lake = DeltaLogResource(root=os.environ[LAKE])
-assets = [orders, revenue]
+ASSETS = [orders, returns, revenue]
+assets = add_table_metadata(ASSETS, lake.table)
 defs = dg.Definitions.merge(
     dg.Definitions(
         assets=assets,
+        asset_checks=[amounts_are_positive],
         sensors=[
             # The sensor of delta_ops_definitions runs once a minute.
             build_commit_sensor([lake.table("orders")], name="quick", minimum_interval_seconds=1)
@@ -40,5 +60,5 @@ defs = dg.Definitions.merge(
         resources={"io_manager": DeltaIOManager(lake=lake, checkpoint="scheduled")},
         executor=dg.in_process_executor,
     ),
-    delta_ops_definitions(lake, assets),
+    delta_ops_definitions(lake, assets, [MaintenancePolicy()]),
 )

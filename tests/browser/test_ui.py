@@ -7,22 +7,26 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
 import dagster as dg
 import pyarrow as pa
 import pytest
+from dagster._core.definitions.job_base import RepoBackedJob
+from dagster._core.execution.api import execute_run
 from deltalake import DeltaTable, write_deltalake
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Browser, Locator, Page, ViewportSize, expect
 
 import delta_ops.arrow as da
+from delta_ops.orchestration import maintenance_config
 from tests.browser.dagster_ui import DagsterUI, open_chromium
 
 COMMITS = 12
 ROWS = pa.table({"country": ["BE", "DE", "NL"], "amount": [10, 20, 30]})
 WAIT_MS = 120_000
+SIZE: ViewportSize = {"width": 1280, "height": 1100}
 JOB = "/locations/shop/jobs/delta_maintenance"
 SENSOR = """
 query ($name: String!) {
@@ -57,24 +61,27 @@ def ui(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DagsterUI]:
 
         served = DagsterUI(home, Path(location.__file__), location.LOCATION)
         # Created first, because two processes cannot create Dagster's databases at once.
-        fill(home, location.defs, location.orders)
+        fill(home, location.defs, location.ASSETS)
         with served.serving():
             served.wait_until(served.is_up)
             yield served
 
 
-def fill(home: Path, defs: dg.Definitions, orders: dg.AssetsDefinition) -> None:
-    """Make small commits, run the checks that report them, and plan the maintenance."""
+def fill(home: Path, defs: dg.Definitions, assets: Sequence[dg.AssetsDefinition]) -> None:
+    """Make small commits, run the checks, and maintain returns."""
+    orders, returns = (next(a for a in assets if a.key.path == [n]) for n in ("orders", "returns"))
     with dg.DagsterInstance.from_config(str(home)) as instance:
-        for _ in range(COMMITS - 4):
-            da.write(home / "lake" / "orders", ROWS, hooks=())
+        for name in ("orders", "returns"):
+            for _ in range(COMMITS - 4):
+                da.write(home / "lake" / name, ROWS, hooks=())
         for _ in range(3):  # some points of a plot
-            dg.materialize([orders], instance=instance, resources=defs.resources)
+            dg.materialize([orders, returns], instance=instance, resources=defs.resources)
         everything = defs.resolve_implicit_global_asset_job_def()
         assert everything.execute_in_process(instance=instance).success
-        plan_only = {"ops": {"maintain_tables": {"config": {"dry_run": True}}}}
-        job = defs.resolve_job_def("delta_maintenance")
-        assert job.execute_in_process(instance=instance, run_config=plan_only).success
+        job = RepoBackedJob("delta_maintenance", defs.get_repository_def())
+        config = maintenance_config(["returns"])
+        run = instance.create_run_for_job(job.get_definition(), run_config=config)
+        assert execute_run(job, run, instance).success
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +93,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def page(browser: Browser, ui: DagsterUI) -> Iterator[Page]:
-    context = browser.new_context(base_url=ui.url, viewport={"width": 1280, "height": 900})
+    context = browser.new_context(base_url=ui.url, viewport=SIZE)
     context.set_default_timeout(WAIT_MS)
     yield context.new_page()
     context.close()
@@ -99,25 +106,73 @@ def screenshots(tmp_path: Path) -> Path:
     return folder
 
 
-def test_an_asset_page_shows_versions_plots_checks_and_card(
-    ui: DagsterUI, page: Page, screenshots: Path
+@pytest.mark.parametrize(
+    ("asset", "healthy", "figures"),
+    [
+        pytest.param("orders", False, f"version {COMMITS - 1}, 36 rows, 12 files", id="in need"),
+        pytest.param("returns", True, f"version {COMMITS}, 36 rows, 1 file,", id="maintained"),
+        pytest.param("revenue", True, "version 0, 3 rows, 1 file,", id="new"),
+    ],
+)
+def test_an_asset_page_shows_the_table_at_first_sight(
+    ui: DagsterUI, page: Page, screenshots: Path, asset: str, healthy: bool, figures: str
 ) -> None:
-    assert orders_table(ui).version() == COMMITS - 1
-    page.goto("/assets/orders?view=overview")
+    page.goto(f"/assets/{asset}?view=overview")
     expect(page.get_by_text("Latest materialization")).to_be_visible()
-    expect(row(page, "delta/version", COMMITS - 1)).to_be_visible()
-    page.get_by_role("button", name="Plots").click()
-    expect(page.locator("canvas").nth(5)).to_be_attached()
+    card = row(page, "delta/card")
+    expect(card).to_contain_text(figures)
+    picture = card.locator("img[src^='data:image/svg+xml']")
+    expect(picture).to_be_visible()
+    assert picture.evaluate("image => image.naturalWidth") == 300
+    expect(page.get_by_text(str(ui.home / "lake" / asset), exact=True).first).to_be_visible()
+    expect(page.get_by_text("string", exact=True).first).to_be_visible()
+    expect(page.get_by_text("bigint", exact=True).first).to_be_visible()
+    expect(row(page, "delta/num_files")).to_be_visible()
+    for key in ("adopted", "already_committed", "commit_attempts", "commits", "bytes_saved"):
+        expect(page.get_by_role("cell", name=f"delta/{key}", exact=True)).to_have_count(0)
+    page.screenshot(path=screenshots / f"{asset}.png", animations="disabled")  # docs/images
+    page.set_viewport_size({"width": 800, "height": 1200})
+    page.screenshot(path=screenshots / f"{asset}-narrow.png", animations="disabled")
+
+    page.set_viewport_size(SIZE)
+    page.goto(f"/assets/{asset}?view=checks&checkDetail=health")
+    expect(page.get_by_text("Latest execution")).to_be_visible()
+    expect(page.get_by_text("Passed" if healthy else "Failed", exact=True).first).to_be_visible()
+    page.screenshot(path=screenshots / f"{asset}-checks.png", animations="disabled")
+
+
+def test_an_asset_page_has_plots_of_the_table(page: Page, screenshots: Path) -> None:
     page.set_viewport_size({"width": 1280, "height": 1250})
-    page.screenshot(path=screenshots / "asset.png", animations="disabled")  # as in docs/images
+    page.goto("/assets/orders?view=overview")
+    page.get_by_role("button", name="Plots").click()
+    for name in ("dagster/size_bytes", "delta/num_files", "delta/rows_written"):
+        expect(page.get_by_text(name, exact=True).first).to_be_attached()
+    expect(page.locator("canvas").nth(3)).to_be_attached()
+    page.screenshot(path=screenshots / "plots.png", animations="disabled")
 
+
+def test_an_own_check_comes_first_and_health_links_to_its_cure(
+    page: Page, screenshots: Path
+) -> None:
     page.goto("/assets/orders?view=checks")
-    page.get_by_text("small_files").first.click()
-    expect(row(page, "delta/value", COMMITS)).to_be_visible()
-    expect(page.get_by_text("Failed").last).to_be_visible()
+    expect(page.get_by_text("Checks (2)")).to_be_visible()
+    expect(page.get_by_text("No order has a negative amount.")).to_be_visible()
+    page.get_by_text("health", exact=True).first.click()
+    found = page.get_by_text("12 small files, limit 10")
+    expect(found.first).to_be_visible()
+    expect(page.get_by_text("12 commits since the last checkpoint, limit 10").first).to_be_visible()
     page.screenshot(path=screenshots / "checks.png", animations="disabled")
+    page.get_by_role("link", name="Open the launchpad to run optimize, checkpoint").first.click()
+    expect(page.get_by_role("button", name="Launch Run")).to_be_visible()
+    expect(page.get_by_text("optimize").first).to_be_visible()
 
-    page.goto("/assets/orders?view=events")
+
+def test_a_maintained_table_says_in_a_sentence_what_was_done(page: Page, screenshots: Path) -> None:
+    page.goto("/assets/returns?view=events")
+    sentence = re.compile(r"Compacted 12 files \(.* KiB\) into 1 \(.* B\) and wrote a checkpoint\.")
+    expect(page.get_by_text(sentence).first).to_be_visible()
+    expect(row(page, "delta/rewritten_into_files", 1)).to_be_visible()
+    page.screenshot(path=screenshots / "observation.png", animations="disabled")
     page.get_by_text("[Show Markdown]").first.click()
     card = page.get_by_role("dialog")
     expect(card.get_by_role("table").first).to_be_visible()
@@ -127,6 +182,15 @@ def test_an_asset_page_shows_versions_plots_checks_and_card(
     page.get_by_role("img", name="run_success").first.click()
     page.get_by_role("button", name="Show tags").click()
     expect(page.get_by_text(re.compile(rf"[0-9a-f]{{8}}@{COMMITS - 1}")).first).to_be_visible()
+
+
+def test_a_launchpad_describes_its_fields(page: Page, screenshots: Path) -> None:
+    page.goto(f"{JOB}/playground/setup")
+    expect(page.get_by_role("button", name="Launch Run")).to_be_visible()
+    page.get_by_text("maintain_tables").first.click()
+    expect(page.get_by_text("dry_run").first).to_be_visible()
+    expect(page.get_by_text("handover")).to_have_count(0)
+    page.screenshot(path=screenshots / "launchpad.png", animations="disabled")
 
 
 def test_maintenance_is_launched_by_clicks_and_executed_again(
@@ -140,6 +204,8 @@ def test_maintenance_is_launched_by_clicks_and_executed_again(
     page.goto("/assets/orders?view=events")
     expect(row(page, "delta/compacted_files", COMMITS)).to_be_visible()
     page.screenshot(path=screenshots / "maintained.png", animations="disabled")
+    page.goto("/assets/orders?view=checks&checkDetail=health")
+    expect(page.get_by_text("Passed", exact=True).first).to_be_visible()
     assert len(orders_table(ui).file_uris()) == 1
     assert orders_table(ui).version() == COMMITS
 
@@ -164,6 +230,11 @@ def test_a_sensor_that_is_switched_on_reports_a_foreign_commit(
     page.goto("/assets/orders?view=events")
     expect(row(page, "delta/version", version)).to_be_visible()
     page.screenshot(path=screenshots / "foreign.png", animations="disabled")
+    page.goto("/assets/orders?view=checks&checkDetail=health")
+    expect(page.get_by_text("Passed", exact=True).first).to_be_visible()
+    page.goto("/locations/shop/asset-groups/shop")
+    expect(page.get_by_text("1 / 2 Passed")).to_be_visible()  # the user's check did not run yet
+    page.screenshot(path=screenshots / "lineage.png", animations="disabled")
 
 
 def row(page: Page, key: str, value: object = "") -> Locator:

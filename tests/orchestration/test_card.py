@@ -68,7 +68,7 @@ def test_a_card_shows_the_state_of_the_table(tmp_path: Path) -> None:
     assert " · 36 rows · " in card
     assert "- **due**, small files: optimize: small files of a partition can be compacted" in card
     assert list(pictures(card)) == [
-        "Files by size: 12 smaller than they should be, 0 large enough",
+        "Files by size: 12 to compact, 0 large enough",
         next(text for text in images(card) if text.startswith("Commits: the last 12, ")),
         "Log: checkpoint 10, commits since then: 1, a checkpoint is due after 10; versions 0 to 11",
     ]
@@ -148,7 +148,7 @@ def test_small_files_are_highlighted_in_the_plot() -> None:
     svg = ET.fromstring(file_size_plot([10, 2000, 2**21, 2**28], 2**20).svg)
     bad, good = colours(svg, "tspan")
     assert Counter(colours(svg, "rect")) == {bad: 2, good: 2}
-    assert {"■ 2 small\u2003■ 2 large enough", "1 KiB", "1 MiB", "256 MiB"} <= set(shown(svg))
+    assert {"■ 2 to compact\u2003■ 2 large enough", "1 KiB", "1 MiB", "256 MiB"} <= set(shown(svg))
 
 
 @pytest.mark.parametrize(

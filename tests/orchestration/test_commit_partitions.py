@@ -262,7 +262,7 @@ def test_a_killed_run_is_reported_for_its_partition(
     da.write(table.uri, rows("2026-01-07"), user_metadata=json.dumps({"dagster/run_id": "unknown"}))
     (event,) = watch.tick()
     assert event.partition == "2026-01-07"
-    assert "did not report it" in event.description
+    assert "which did not report it" in event.description
 
 
 def test_a_daemon_that_died_between_partitions_goes_on_with_the_others(

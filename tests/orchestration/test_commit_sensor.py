@@ -70,7 +70,7 @@ def test_commits_that_were_cleaned_up_are_reported_as_a_gap(
     watch = watch_cleaned_up(instance, orders, range(8))
     gap, *others = watch.tick()
     assert "versions 1 to 7 were cleaned up" in gap.description
-    assert gap.metadata["delta/first_version"].value == 1
+    assert gap.metadata["delta/reported_since_version"].value == 1
     assert gap.metadata["delta/version"].value == 7
     assert gap.metadata["delta/num_files"].value == 12
     assert versions(others) == [8, 9, 10, 11]
@@ -81,7 +81,8 @@ def test_a_gap_shows_what_the_checkpoint_behind_it_has(
     orders: TableRef, instance: dg.DagsterInstance
 ) -> None:
     gap, *others = watch_cleaned_up(instance, orders, range(10)).tick()
-    assert gap.metadata["delta/shown_version"].value == 9
+    assert gap.metadata["delta/version"].value == 9
+    assert "delta/metadata_of_version" not in gap.metadata  # only of another version
     assert gap.metadata["delta/num_files"].value == 10
     assert versions(others) == [10, 11]
 
@@ -207,7 +208,9 @@ def test_a_commit_whose_run_was_killed_before_its_event_is_reported(
     assert logged_versions(instance_on_disk, orders) == [0]
     (event,) = watch.tick()
     assert isinstance(event, dg.AssetMaterialization)
-    assert event.description == f"WRITE by run {run.run_id}, which did not report it"
+    assert event.description == (
+        f"Run {run.run_id}, which did not report it, committed version 1 (WRITE)."
+    )
     assert event.metadata["delta/run"] == dg.MetadataValue.dagster_run(run.run_id)
     assert watch.tick() == []
 
@@ -281,7 +284,7 @@ def test_a_commit_without_a_valid_run_is_of_another_writer(
     watch.tick()
     written_by(run_id)(orders)
     (event,) = watch.tick()
-    assert event.description.endswith("by another writer")
+    assert event.description.startswith("Another writer committed version ")
     assert watch.tick() == []
 
 
@@ -295,7 +298,9 @@ def test_the_operation_of_a_commit_is_no_markdown(
     lines = [add, {"commitInfo": {"timestamp": 0, "operation": operation}}]
     commit_file(orders, 1).write_text("\n".join(map(json.dumps, lines)))
     (event,) = watch.tick()
-    assert event.description.startswith("\\[all is well\\](https")
+    assert event.description.startswith(
+        "Another writer committed version 1 (\\[all is well\\](https"
+    )
     assert len(event.description) < 200
     assert len(event.metadata["delta/operation"].value) < 200
 

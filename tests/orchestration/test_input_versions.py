@@ -156,7 +156,11 @@ def test_a_step_that_reads_older_rows_than_the_table_has_says_so(
     change(tmp_path / "up")
     assert assets.read(FIRST) == [1]
     reported, (warning,) = assets.said()
-    assert reported == {"delta/read/up": 0, "delta/latest/up": 1, "delta/read_advice/up": warning}
+    assert reported == {
+        "delta/input_version/up": 0,
+        "delta/latest/up": 1,
+        "delta/read_advice/up": warning,
+    }
     for part in ("reads version 0", "latest version is 1", "build_commit_sensor", "DeltaLog"):
         assert part in warning
 
@@ -169,10 +173,10 @@ def test_a_partition_that_nobody_changed_is_read_without_a_warning(
     assets.write(FIRST, 2)
     assets.write(SECOND, 3)
     assert assets.read(FIRST) == [2]
-    assert assets.said() == ({"delta/read/up": 1, "delta/latest/up": 2}, [])
+    assert assets.said() == ({"delta/input_version/up": 1, "delta/latest/up": 2}, [])
     optimize(assets.lake.log("up"))
     assert assets.read(FIRST) == [2]
-    assert assets.said() == ({"delta/read/up": 1, "delta/latest/up": 3}, [])
+    assert assets.said() == ({"delta/input_version/up": 1, "delta/latest/up": 3}, [])
 
 
 def test_the_latest_version_is_read_without_a_warning_after_its_event(
@@ -184,4 +188,4 @@ def test_the_latest_version_is_read_without_a_warning_after_its_event(
     assets.write(SECOND, 2)
     assets.write(FIRST, 3)
     assert assets.read(FIRST) == [3]
-    assert assets.said() == ({"delta/read/up": 3, "delta/latest/up": 3}, [])
+    assert assets.said() == ({"delta/input_version/up": 3, "delta/latest/up": 3}, [])

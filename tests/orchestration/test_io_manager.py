@@ -564,7 +564,7 @@ def test_an_input_is_read_at_the_version_that_its_run_saw(
     event = instance.get_latest_materialization_event(follower.key)
     assert event is not None
     assert event.asset_materialization is not None
-    assert event.asset_materialization.metadata["delta/read/numbers"].value == 0
+    assert event.asset_materialization.metadata["delta/input_version/numbers"].value == 0
 
 
 def test_input_columns_are_columns(tmp_path: Path, instance: dg.DagsterInstance) -> None:

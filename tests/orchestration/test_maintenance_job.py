@@ -115,7 +115,7 @@ def test_a_table_that_needs_nothing_is_no_event_unless_it_was_requested(
     job = build_maintenance_job([small_files(tmp_path, "t", 1), small_files(tmp_path, "busy")])
     assert observed(job.execute_in_process(instance=instance)).asset_key == dg.AssetKey("busy")
     result = job.execute_in_process(instance=instance, run_config=maintenance_config(["t"]))
-    assert observed(result).description == "nothing was due"
+    assert observed(result).description == "Nothing was due."
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_a_dry_run_changes_nothing(tmp_path: Path, instance: dg.DagsterInstance)
     assert observation.metadata["delta/dry_run"].value is True
     assert observation.metadata["delta/compaction_files_planned"].value == 4
     assert "delta/compacted_files" not in observation.metadata
-    assert "compaction files planned 4" in str(observation.description)
+    assert "would compact 4 files" in str(observation.description)
 
 
 def test_a_vacuum_gets_the_settings_of_its_policy(
@@ -225,7 +225,7 @@ def test_work_before_a_failed_operation_is_observed(
     observation = record.event_log_entry.asset_observation
     assert observation is not None
     assert observation.metadata["delta/checkpoints_written"].value == 1
-    assert "checkpoints written 1; failed: " in str(observation.description)
+    assert "Wrote a checkpoint. Failed: " in str(observation.description)
 
 
 @pytest.mark.parametrize(
@@ -264,7 +264,7 @@ def test_commits_of_other_writers_are_events(tmp_path: Path, instance: dg.Dagste
     table = small_files(tmp_path, "shared", 1)
     sensor = build_commit_sensor([table])
     (state,), cursor = reported(sensor, instance, None)
-    assert state.description == "the state of the table at version 0"
+    assert state.description == "The state of the table at version 0."
     instance.report_runless_asset_event(state)
     write_deltalake(table.uri, ROWS, mode="append")
     DeltaTable(table.uri).optimize.compact()
@@ -365,7 +365,7 @@ def test_two_concurrent_runs_report_their_outcome_and_no_row_is_lost(
         patch.setattr(jobs, "maintain", partial(maintain, engine=overtaken))
         result, failures = run_of([table], instance)
     assert (inner, failures) == ([{}], {})
-    assert observed(result).description == "compaction files left to others 4"
+    assert observed(result).description == "Left 4 files to other writers."
     assert len(rows_by_deltalake(tmp_path / "busy")) == 3 * (4 + appended)
     again, failures = run_of([table], instance)
     assert (again.success, failures) == (True, {})
@@ -379,9 +379,9 @@ def test_two_runs_in_processes_at_once_each_end_well_and_no_row_is_lost(tmp_path
     assert len(reported_values) == 6
     assert all(success for success, _ in reported_values)
     assert all(
-        "compacted files 12" in text or "compacted" not in text for _, text in reported_values
+        "Compacted 12 files" in text or "ompacted" not in text for _, text in reported_values
     )
-    assert sum("compacted files 12" in text for _, text in reported_values) == 3
+    assert sum("Compacted 12 files" in text for _, text in reported_values) == 3
     for table in tables:
         assert len(rows_by_deltalake(Path(table.uri))) == 36
         assert len(DeltaTable(table.uri).file_uris()) == 1

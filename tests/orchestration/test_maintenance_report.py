@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,8 @@ SERIES = {
     "delta/num_files",
     "dagster/size_bytes",
     "delta/commits_since_checkpoint",
-    "delta/bytes_saved",
-    "delta/live_files_saved",
 }
+CARDS = {"delta/card", "delta/full_card"}
 
 
 def observations(
@@ -54,16 +54,15 @@ def test_numbers_for_plots_are_in_every_observation(
     for each in found:
         values = {name: each.metadata[name].value for name in SERIES}
         assert all(type(value) is int for value in values.values())
-    saved = [each.metadata["delta/live_files_saved"].value for each in found]
-    assert saved == [3, 0, 0]
+    assert [each.metadata["delta/num_files"].value for each in found] == [1, 1, 1]
 
 
 def test_if_nothing_was_due_nothing_else_is_reported(
     tmp_path: Path, instance: dg.DagsterInstance
 ) -> None:
     (seen,) = observations(tmp_path, instance, 1, {})
-    assert set(seen.metadata) == SERIES
-    assert seen.description == "nothing was due"
+    assert set(seen.metadata) == {*SERIES, "delta/card"}
+    assert seen.description == "Nothing was due."
 
 
 @pytest.mark.parametrize(
@@ -71,31 +70,32 @@ def test_if_nothing_was_due_nothing_else_is_reported(
     [
         pytest.param(
             {},
-            "compacted files 4, files after compaction 1, compacted bytes ",
+            r"Compacted 4 files \([\d.]+ KiB\) into 1 \(\d+ B\)\.",
             {
                 "delta/operations": "optimize",
                 "delta/compacted_files": 4,
-                "delta/files_after_compaction": 1,
+                "delta/rewritten_into_files": 1,
                 "delta/compacted_bytes": int,
-                "delta/bytes_after_compaction": int,
+                "delta/rewritten_into_bytes": int,
+                "delta/bytes_to_be_freed_by_vacuum": int,
             },
             id="what was due",
         ),
         pytest.param(
             {"operations": ["checkpoint"]},
-            "checkpoints written 1",
+            r"Wrote a checkpoint\.",
             {"delta/operations": "checkpoint", "delta/checkpoints_written": 1},
             id="a requested operation that was not due",
         ),
         pytest.param(
             {"operations": ["vacuum", "clean_up_log"]},
-            "nothing was left to do",
+            r"Nothing was left to do\.",
             {"delta/operations": "vacuum, clean_up_log"},
             id="what found nothing to do",
         ),
         pytest.param(
             {"dry_run": True},
-            "dry run: compaction files planned 4, compaction bytes planned ",
+            r"Dry run: would compact 4 files \([\d.]+ KiB\)\.",
             {
                 "delta/operations": "optimize",
                 "delta/dry_run": True,
@@ -114,9 +114,9 @@ def test_results_are_reported_without_zeros(
     reported: dict[str, Any],
 ) -> None:
     (seen,) = observations(tmp_path, instance, 4, config)
-    values = {n: v.value for n, v in seen.metadata.items() if n not in {*SERIES, "delta/card"}}
+    values = {n: v.value for n, v in seen.metadata.items() if n not in {*SERIES, *CARDS}}
     assert {n: int if reported.get(n) is int else v for n, v in values.items()} == reported
-    assert str(seen.description).startswith(description)
+    assert re.fullmatch(description, str(seen.description))
     assert 0 not in [value for value in values.values() if type(value) is int]
 
 
@@ -127,19 +127,21 @@ def test_work_that_is_left_to_a_person_is_reported(
     next((tmp_path / "t").glob("*.parquet")).unlink()
     (seen,) = observations(tmp_path, instance, 0, {"operations": ["repair"]})
     assert "data files are missing" in str(seen.metadata["delta/left"].value)
-    assert "needs a person: data files are missing (1)" in str(seen.description)
+    assert "Needs a person: data files are missing (1)" in str(seen.description)
 
 
-def test_the_card_is_there_where_a_run_did_something(
+def test_the_full_card_is_there_where_a_run_did_something(
     tmp_path: Path, instance: dg.DagsterInstance
 ) -> None:
     found = observations(
         tmp_path, instance, 4, {"dry_run": True}, {}, {}, {"operations": ["vacuum"]}
     )
-    cards = [each.metadata.get("delta/card") for each in found]
+    cards = [each.metadata.get("delta/full_card") for each in found]
     assert [card is not None for card in cards] == [True, True, False, False]
     assert isinstance(cards[1], dg.MarkdownMetadataValue)
     assert "version **4**" in str(cards[1].value)
+    small = [str(each.metadata["delta/card"].value) for each in found]
+    assert all(len(card) < 1000 and "![Files by size](<data:" in card for card in small)
 
 
 def test_the_depth_of_a_clustered_table_is_reported_before_and_after(
@@ -158,4 +160,4 @@ def test_the_depth_of_a_clustered_table_is_reported_before_and_after(
     values = {name: value.value for name, value in observation.metadata.items()}
     assert values["delta/clustering_depth_before"] == 5
     assert values["delta/clustering_depth"] == 1
-    assert (values["delta/compacted_files"], values["delta/files_after_compaction"]) == (5, 1)
+    assert (values["delta/compacted_files"], values["delta/rewritten_into_files"]) == (5, 1)

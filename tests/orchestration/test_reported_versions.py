@@ -170,7 +170,7 @@ def test_a_partitioned_input_is_read_at_the_version_of_its_partition(
     event = instance.get_latest_materialization_event(follower.key)
     assert event is not None
     assert event.asset_materialization is not None
-    assert event.asset_materialization.metadata["delta/read/daily"].value == 0
+    assert event.asset_materialization.metadata["delta/input_version/daily"].value == 0
     assert execute(all_assets, tmp_path, instance, selection=[overview]).success
     assert rows == [1, 3]  # at version 2, which has the first foreign row and not the second
     assert DeltaLog(tmp_path / "daily").snapshot().version == 3

@@ -1,6 +1,7 @@
 """Restore, revert and repair as jobs: each is an event of the table's asset."""
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -54,7 +55,7 @@ def test_a_restore_materializes_the_table(log: DeltaLog, instance: dg.DagsterIns
     assert ids(log) == [0, 1, 7]
     assert materialization.metadata["delta/added_files"].value == 3
     assert materialization.metadata["delta/restored_version"].value == 2
-    assert materialization.description == "committed as version 5"
+    assert materialization.description == "Committed as version 5."
     assert materialization.tags["dagster/data_version"].endswith("@5")
     table = TableRef(asset_key=dg.AssetKey("t"), uri=log.uri)
     seen = TableCursor(table_id=log.snapshot().metadata.id, version=4)
@@ -75,7 +76,10 @@ def test_nothing_is_done_unless_requested(log: DeltaLog, instance: dg.DagsterIns
 def test_a_dry_run_says_what_would_change(log: DeltaLog, instance: dg.DagsterInstance) -> None:
     (event,) = run(log, build_restore_job, RESTORE_OP, instance, version=2, dry_run=True)
     reported = event.asset_observation
-    assert reported.description == "dry run"
+    assert re.fullmatch(
+        r"Dry run: would restore version 2: adds 3 files and removes \d files?\.",
+        reported.description,
+    )
     assert reported.metadata["delta/added_files"].value == 3
     assert reported.metadata["delta/rows_changed"].value is False
 
@@ -84,7 +88,7 @@ def test_a_second_restore_has_nothing_to_do(log: DeltaLog, instance: dg.DagsterI
     run(log, build_restore_job, RESTORE_OP, instance, version=2)
     (event,) = run(log, build_restore_job, RESTORE_OP, instance, version=2)
     reported = event.asset_observation.description
-    assert reported == "nothing to do; version 6 remembers the request"
+    assert reported == "Nothing to do; version 6 remembers the request."
     assert ids(log) == [0, 1, 7]
 
 
@@ -117,7 +121,7 @@ def test_a_retry_is_the_same_request(
     # The first run may have been killed between its commit and its event.
     events: list[Any] = [e for e in again.all_events if e.is_step_materialization]
     (description,) = [e.event_specific_data.materialization.description for e in events]
-    assert description.startswith("done before")
+    assert description.startswith("Done before")
 
 
 def _lose_a_file(log: DeltaLog) -> None:
@@ -167,7 +171,7 @@ def test_a_repair_that_was_killed_before_its_event_is_reported_by_its_rerun(
     assert changes.metadata["delta/earlier_version"].value == committed
     assert changes.metadata["delta/rows_changed"].value is rows_changed
     if not since:
-        assert changes.description == f"done before, as version {committed}; nothing was changed"
+        assert changes.description == f"Done before, as version {committed}; nothing was changed."
 
 
 def test_a_repeated_repair_does_not_report_the_first_repair(
@@ -176,7 +180,7 @@ def test_a_repeated_repair_does_not_report_the_first_repair(
     _lose_a_file(log)
     run(log, build_repair_job, REPAIR_OP, instance, remove_missing=True)
     (event,) = run(log, build_repair_job, REPAIR_OP, instance, remove_missing=True)
-    assert event.asset_observation.description == "nothing to do"
+    assert event.asset_observation.description == "Nothing to do."
 
 
 def test_a_repair_that_leaves_faults_says_what_they_are(
@@ -195,7 +199,7 @@ def test_a_repair_that_leaves_faults_says_what_they_are(
     observation = record.asset_observation
     assert observation is not None
     assert observation.description == (
-        "nothing was changed: 1 file gone, 1 file unknown to the log"
+        "Nothing was changed: 1 file gone, 1 file unknown to the log."
     )
     assert observation.metadata["delta/orphan_files"].value == ["unknown.parquet"]
     missing: Any = observation.metadata["delta/missing_files"].value

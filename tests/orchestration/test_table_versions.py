@@ -24,7 +24,12 @@ from delta_ops.orchestration import (
     add_table_metadata,
     external_table,
 )
-from delta_ops.orchestration.metadata import column_schema, row_count, table_name
+from delta_ops.orchestration.metadata import (
+    column_schema,
+    console_url,
+    definition_metadata,
+    row_count,
+)
 from delta_ops.protocol.schema import (
     LONG,
     STRING,
@@ -124,23 +129,6 @@ def test_rows_are_counted_by_the_log(tmp_path: Path) -> None:
     assert row_count(log.snapshot()) == 6
 
 
-@pytest.mark.parametrize(
-    ("address", "name"),
-    [
-        ("s3://bucket/lake/orders", "bucket.lake.orders"),
-        ("s3a://bucket/lake//orders/", "bucket.lake.orders"),
-        ("gs://my.bucket/orders", "`my.bucket`.orders"),
-        ("abfss://box@account.dfs.core.windows.net/lake/orders", "box.lake.orders"),
-        ("s3://key:s3cr3t@bucket/orders?sig=s3cr3t", "bucket.orders"),
-        ("/data/lake/orders", "data.lake.orders"),
-        ("file:///data/lake/orders", "data.lake.orders"),
-        ("memory://orders", "orders"),
-    ],
-)
-def test_a_table_is_called_by_its_place(address: str, name: str) -> None:
-    assert table_name(address) == name
-
-
 def test_definitions_describe_their_tables() -> None:
     @dg.asset(metadata={"dagster/table_name": "sales.orders", "mine": 1}, kinds={"pyspark"})
     def orders() -> None: ...
@@ -155,12 +143,31 @@ def test_definitions_describe_their_tables() -> None:
     metadata = {key.to_user_string(): graph.get(key).metadata for key in graph.get_all_asset_keys()}
     assert metadata["orders"]["dagster/table_name"] == "sales.orders"
     assert metadata["orders"]["mine"] == 1
-    assert metadata["deep/b"]["dagster/table_name"] == "bucket.lake.deep.b"
+    assert metadata["deep/b"]["dagster/table_name"] == "deep/b"
     for name in ("orders", "a", "deep/b", "outside"):
         assert metadata[name]["dagster/storage_kind"] == "deltalake"
         assert metadata[name]["dagster/uri"] == dg.MetadataValue.text(f"s3://bucket/lake/{name}")
         assert "deltalake" in graph.get(dg.AssetKey(name.split("/"))).kinds
     assert graph.get(orders.key).kinds == {"pyspark", "deltalake"}
+
+
+@pytest.mark.parametrize(
+    ("uri", "link"),
+    [
+        pytest.param("s3://bucket/lake/orders", None, id="S3, which several stores speak"),
+        pytest.param("/lake/orders", None, id="a local path"),
+        pytest.param(
+            "gs://bucket/lake/my table",
+            "https://console.cloud.google.com/storage/browser/bucket/lake/my%20table",
+            id="Google Cloud Storage",
+        ),
+    ],
+)
+def test_a_place_has_a_link_to_its_console(uri: str, link: str | None) -> None:
+    assert console_url(uri) == link
+    metadata = definition_metadata("orders", uri)
+    assert metadata["dagster/uri"] == dg.MetadataValue.text(uri)
+    assert metadata.get("delta/browse") == (link and dg.MetadataValue.url(link))
 
 
 def test_a_materialization_and_the_definition_name_one_table(
@@ -172,9 +179,9 @@ def test_a_materialization_and_the_definition_name_one_table(
 
     assert materialize([orders], tmp_path, instance).success
     recorded = latest(instance, "orders").metadata
-    spec = external_table(TableRef(asset_key=dg.AssetKey("x"), uri=f"{tmp_path}/orders/"))
-    for name in ("dagster/table_name", "dagster/storage_kind"):
-        assert recorded[name].value == spec.metadata[name]
+    spec = external_table(TableRef(asset_key=dg.AssetKey("orders"), uri=f"{tmp_path}/orders/"))
+    assert recorded["dagster/table_name"].value == spec.metadata["dagster/table_name"] == "orders"
+    assert "dagster/storage_kind" not in recorded
     assert recorded["dagster/row_count"].value == 3
     assert figure(latest(instance, "orders"), "dagster/size_bytes") > 0
     assert recorded["dagster/uri"] == dg.MetadataValue.text(str(tmp_path / "orders"))

@@ -117,7 +117,7 @@ def max_bytes_option() -> Option:
         kind=int | None,
         at_least=1,
         default=None,
-        description="Rewrite no more bytes than this in one run.",
+        description="Bytes to rewrite in one run at most. Not set: no limit.",
     )
 
 
@@ -137,7 +137,7 @@ OPTIMIZE = OperationEntry(
             name="zorder_by",
             kind=list[str] | None,
             default=None,
-            description="Columns that reads filter by; rows are sorted by these columns.",
+            description="Columns that reads filter by; rows are sorted by them. Not set: no order.",
         ),
         Option(
             name="curve",

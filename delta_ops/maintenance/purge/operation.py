@@ -60,7 +60,8 @@ PURGE = OperationEntry(
             name="deleted_share",
             kind=float,
             default=0.0,
-            description="Only files with at least this share of deleted rows, from 0 to 1.",
+            description="Rewrite only files with at least this share of deleted rows. 0: all "
+            "files with deleted rows.",
         ),
         max_bytes_option(),
     ),

@@ -97,22 +97,23 @@ VACUUM = OperationEntry(
             kind=str,
             choices=("full", "lite"),
             default="full",
-            description=(
-                "full lists the table; lite deletes only files that the log says were removed."
-            ),
+            description="full: list the table, and delete all unused files. lite: delete only "
+            "files that the log names as removed.",
         ),
         Option(
             name="keep_last",
             kind=int,
             at_least=0,
             default=0,
-            description="Number of versions to keep readable at any age.",
+            description="Number of newest versions that stay readable. 0: only the retention "
+            "decides.",
         ),
         Option(
             name="log_commits",
             kind=bool | None,
             default=None,
-            description="Commit VACUUM START and END; by default delta_ops.vacuum.logging decides.",
+            description="Commit VACUUM START and VACUUM END. Not set: the table property "
+            "delta_ops.vacuum.logging decides.",
         ),
     ),
 )

@@ -18,8 +18,9 @@ from delta_ops.protocol.values.wide_timestamps import utc_text
 from delta_ops.units import size_text
 
 _WIDTH = 620
-_TEXT, _LINE, _GOOD, _BAD, _CALM = "#6f7988", "#8a94a3", "#3f7fd1", "#cf7016", "#7a8797"
-_BOUNDS = tuple(4**power for power in range(5, 18))
+TEXT, GOOD, BAD = "#6f7988", "#3f7fd1", "#cf7016"
+_LINE, _CALM = "#8a94a3", "#7a8797"
+SIZE_BOUNDS = tuple(4**power for power in range(5, 18))
 """First size in bytes of each bin of file sizes after the first bin: from 1 KiB to 16 GiB."""
 _MAX_BINS = 11
 _MAX_LANES = 5
@@ -54,11 +55,11 @@ def file_size_plot(sizes: Sequence[int], enough_bytes: int) -> Plot:
         sizes: Sizes in bytes, in any order.
         enough_bytes: A file of at least this size is large enough.
     """
-    small = Counter(bisect_right(_BOUNDS, size) for size in sizes if size < enough_bytes)
-    large = Counter(bisect_right(_BOUNDS, size) for size in sizes if size >= enough_bytes)
+    small = Counter(bisect_right(SIZE_BOUNDS, size) for size in sizes if size < enough_bytes)
+    large = Counter(bisect_right(SIZE_BOUNDS, size) for size in sizes if size >= enough_bytes)
     num_small, num_large = small.total(), large.total()
-    said = f"Files by size: {num_small:,} smaller than they should be, {num_large:,} large enough"
-    found = [*small, *large, bisect_right(_BOUNDS, enough_bytes)]
+    said = f"Files by size: {num_small:,} to compact, {num_large:,} large enough"
+    found = [*small, *large, bisect_right(SIZE_BOUNDS, enough_bytes)]
     last = max(found)
     first = max(min(found), last - _MAX_BINS + 1)
     for counts in (small, large):
@@ -67,11 +68,11 @@ def file_size_plot(sizes: Sequence[int], enough_bytes: int) -> Plot:
     top, bottom, step = 40, 128, (_WIDTH - 20) / len(bins)
     scale = (bottom - top) / max(1, *(small[each] + large[each] for each in bins))
     parts = _title("Files by size") + _legend(
-        (f"{num_small:,} small", _BAD), (f"{num_large:,} large enough", _GOOD)
+        (f"{num_small:,} to compact", BAD), (f"{num_large:,} large enough", GOOD)
     )
     for place, each in enumerate(bins):
         x, y = 10 + place * step, float(bottom)
-        for count, colour in ((large[each], _GOOD), (small[each], _BAD)):
+        for count, colour in ((large[each], GOOD), (small[each], BAD)):
             height = max(count * scale, 2.0) if count else 0.0
             y -= height
             if count:
@@ -79,7 +80,7 @@ def file_size_plot(sizes: Sequence[int], enough_bytes: int) -> Plot:
         if small[each] or large[each]:
             parts += _text(x + step / 2, y - 4, f"{small[each] + large[each]:,}", "middle")
         if each:
-            bound = size_text(_BOUNDS[each - 1])
+            bound = size_text(SIZE_BOUNDS[each - 1])
             parts += _text(x, bottom + 15, bound, "middle" if place else "start")
     parts += _line(10, _WIDTH - 10, bottom)
     return Plot(svg=_svg(150, said, parts), text=said)
@@ -109,7 +110,7 @@ def commit_plot(commits: Sequence[CommitPoint]) -> Plot:
     for commit in commits:
         lane = lanes.index(commit.operation) if commit.operation in lanes else len(lanes) - 1
         share = (commit.timestamp_ms - first) / (last - first) if last > first else 0.5
-        colour = _CALM if commit.operation in _MAINTENANCE else _GOOD
+        colour = _CALM if commit.operation in _MAINTENANCE else GOOD
         dots[colour] += f"M{left + share * (right - left):.0f} {top + lane_height * lane}h0"
     for colour, path in dots.items():
         # Zero-length lines with round ends look like circles and need a tenth of the bytes.
@@ -140,7 +141,7 @@ def log_plot(*, earliest: int, checkpoint: int | None, latest: int, interval: in
     left, right, y = 16, _WIDTH - 16, 52
     kept = 0.0 if checkpoint is None else 1 - tail / max(latest - begin, 1)
     mark = left + kept * (right - left)
-    colour = _BAD if tail >= interval else _GOOD
+    colour = BAD if tail >= interval else GOOD
     to_do = f"{tail} of {interval} commits to the next checkpoint"
     overdue = f"{tail} commits to replay, a checkpoint is due after {interval}"
     parts = _title("Log") + _legend((overdue if tail >= interval else to_do, colour))
@@ -149,7 +150,7 @@ def log_plot(*, earliest: int, checkpoint: int | None, latest: int, interval: in
     parts += _text(right, y + 22, f"version {latest}", "end")
     if checkpoint is not None:
         anchor = "start" if mark < 80 else "end" if mark > _WIDTH - 80 else "middle"
-        parts += f'<circle cx="{mark:.1f}" cy="{y}" r="7" fill="{_GOOD}"/>'
+        parts += f'<circle cx="{mark:.1f}" cy="{y}" r="7" fill="{GOOD}"/>'
         parts += _text(mark, y - 12, newest, anchor)
     return Plot(svg=_svg(84, said, parts), text=said)
 
@@ -163,7 +164,7 @@ def _svg(height: int, said: str, parts: str) -> str:
 
 
 def _title(text: str) -> str:
-    return f'<text x="10" y="16" font-weight="bold" fill="{_TEXT}">{html.escape(text)}</text>'
+    return f'<text x="10" y="16" font-weight="bold" fill="{TEXT}">{html.escape(text)}</text>'
 
 
 def _legend(*meanings: tuple[str, str]) -> str:
@@ -173,12 +174,12 @@ def _legend(*meanings: tuple[str, str]) -> str:
     """
     parts = [f'<tspan fill="{colour}">■</tspan> {html.escape(text)}' for text, colour in meanings]
     between = "\u2003".join(parts)
-    return f'<text x="{_WIDTH - 10}" y="16" text-anchor="end" fill="{_TEXT}">{between}</text>'
+    return f'<text x="{_WIDTH - 10}" y="16" text-anchor="end" fill="{TEXT}">{between}</text>'
 
 
 def _text(x: float, y: float, text: str, anchor: str) -> str:
     shown = html.escape(text)
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{_TEXT}">{shown}</text>'
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{TEXT}">{shown}</text>'
 
 
 def _rect(x: float, y: float, width: float, height: float, colour: str) -> str:

@@ -95,7 +95,9 @@ def _wants(report: HealthReport) -> Iterator[str]:
 def _plots(log: DeltaLog, figures: HealthFigures, recent: Sequence[HistoryEntry]) -> Iterator[Plot]:
     snapshot = log.snapshot(figures.version)
     if figures.num_files:
-        enough_bytes = small_file_limit(figures.target_size_bytes)
+        # A small file without a partner to merge with is fine.
+        is_fine = figures.mergeable_files == 0
+        enough_bytes = 0 if is_fine else small_file_limit(figures.target_size_bytes)
         yield file_size_plot(snapshot.sizes().to_pylist(), enough_bytes)
     points = [
         CommitPoint(timestamp_ms=each.timestamp_ms, operation=_operation(each)) for each in recent

@@ -24,6 +24,8 @@ from delta_ops.log.commit_file import Commit
 from delta_ops.orchestration.dagster_compat import asset_events_of_run
 from delta_ops.orchestration.io_manager.reruns import root_id
 
+SINCE_VERSION = "delta/reported_since_version"
+"""Metadata key of events that report several versions; the value is the first of them."""
 SHORT_ID = 8
 """Characters of `metaData.id` in a data version."""
 _PAGE = 1_000
@@ -282,7 +284,9 @@ def _table_event(entry: dg.EventLogEntry) -> TableEvent | None:
     version = _whole_number(event.metadata, "delta/version")
     if version is None:
         return None
-    first = _whole_number(event.metadata, "delta/first_version")
+    first = _whole_number(event.metadata, SINCE_VERSION)
+    if first is None:  # the earlier name
+        first = _whole_number(event.metadata, "delta/first_version")
     short_id, _, number = (event.tags or {}).get("dagster/data_version", "").rpartition("@")
     return TableEvent(
         run_id=entry.run_id,

@@ -19,15 +19,17 @@ from delta_ops.orchestration.commits.changed_partitions import (
     Layout,
     key_of_text,
 )
-from delta_ops.orchestration.commits.reported_commits import SHORT_ID, CommitRun
+from delta_ops.orchestration.commits.reported_commits import SHORT_ID, SINCE_VERSION, CommitRun
 from delta_ops.orchestration.dagster_compat import partition_tags
 from delta_ops.orchestration.markdown import plain_text
 from delta_ops.orchestration.metadata import table_metadata
 from delta_ops.orchestration.table_versions import changes_rows
 
 Event = dg.AssetMaterialization | dg.AssetObservation
-FIRST_LOOK = "delta/first_look"
+INITIAL_STATE = "delta/initial_state"
 """Metadata key of events that report the state of a table when it is first read."""
+_SHOWN_VERSION = "delta/metadata_of_version"
+"""Metadata key of the version whose columns and size an event shows, if it is another version."""
 _MAX_OPERATION, _MAX_ENGINE = 40, 200
 """Maximum length of shown texts from a commit, which may have any length."""
 _NOTHING: Mapping[str, Any] = {}
@@ -58,17 +60,12 @@ class TableEvents:
             changed: Empty unless the commit changed rows of a partitioned asset.
             reported: Partitions that an earlier event reports.
         """
-        by = (
-            "another writer"
-            if made_by is None
-            else f"run {made_by.run_id}, which did not report it"
-        )
-        operation = str(commit.operation)[:_MAX_OPERATION]
-        what = plain_text(f"{operation if commit.operation else 'commit'} by {by}")
+        what = _commit_sentence(commit, made_by)
+        engine = commit.mark.engine
         metadata = {
             **self._place(commit.version),
-            "delta/operation": operation,
-            "delta/engine": str(commit.mark.engine)[:_MAX_ENGINE],
+            **({"delta/operation": _operation(commit)} if commit.operation else {}),
+            **({"delta/engine": str(engine)[:_MAX_ENGINE]} if engine else {}),
             "delta/files_added": len(commit.adds),
             "delta/files_removed": len(commit.removes),
             **_run_metadata(made_by),
@@ -91,8 +88,8 @@ class TableEvents:
     ) -> Iterator[Event]:
         """Events of the current state: of each partition that has rows, then of the table."""
         version = self._latest.version
-        what = f"the state of the table at version {version}"
-        metadata = {**self._place(version), FIRST_LOOK: True, **_partition_notes(changed)}
+        what = f"The state of the table at version {version}."
+        metadata = {**self._place(version), INITIAL_STATE: True, **_partition_notes(changed)}
         yield from self.partition_events(changed, reported, version, data_version, what, metadata)
         yield self.state(what, version, self._latest, data_version, metadata=metadata)
 
@@ -112,10 +109,10 @@ class TableEvents:
             description=description,
             metadata={
                 **metadata,
-                **table_metadata(shown),
-                "delta/shown_version": shown.version,
+                **table_metadata(shown, self._asset_key.to_user_string()),
                 "delta/version": version,
-                "delta/first_version": version if first_version is None else first_version,
+                **({} if first_version in (None, version) else {SINCE_VERSION: first_version}),
+                **({} if shown.version == version else {_SHOWN_VERSION: shown.version}),
             },
             tags=_tags(data_version),
         )
@@ -163,7 +160,20 @@ class TableEvents:
         return {"dagster/uri": dg.MetadataValue.text(self._latest.uri), "delta/version": version}
 
     def _latest_metadata(self, version: int) -> Mapping[str, Any]:
-        return table_metadata(self._latest) if version == self._latest.version else _NOTHING
+        if version != self._latest.version:
+            return _NOTHING
+        return table_metadata(self._latest, self._asset_key.to_user_string())
+
+
+def _operation(commit: Commit) -> str:
+    return str(commit.operation)[:_MAX_OPERATION]
+
+
+def _commit_sentence(commit: Commit, made_by: CommitRun | None) -> str:
+    """Who committed what, as Markdown."""
+    who = "Another writer" if made_by is None else f"Run {made_by.run_id}, which did not report it,"
+    operation = f" ({_operation(commit)})" if commit.operation else ""
+    return plain_text(f"{who} committed version {commit.version}{operation}.")
 
 
 def data_version_text(table_id: str, version: int) -> str:

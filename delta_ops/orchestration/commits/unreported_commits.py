@@ -46,7 +46,7 @@ from delta_ops.orchestration.commits.reported_commits import (
     run_of_commit,
 )
 from delta_ops.orchestration.commits.table_events import (
-    FIRST_LOOK,
+    INITIAL_STATE,
     Event,
     TableEvents,
     data_version_text,
@@ -121,7 +121,7 @@ def _reported_cursor(
     """The cursor after the commits that events report, or a run will report; None if unknown."""
     newest = instance.get_latest_materialization_event(table.asset_key)
     event = newest.asset_materialization if newest is not None else None
-    if event is not None and FIRST_LOOK in event.metadata:
+    if event is not None and {INITIAL_STATE, "delta/first_look"} & event.metadata.keys():
         return None  # the tick that reported the first state may have been interrupted
     table_id = snapshot.metadata.id
     reported = find_reported_position(instance, table.asset_key, table_id)

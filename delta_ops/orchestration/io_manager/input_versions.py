@@ -37,7 +37,7 @@ from delta_ops.units import count_text
 READ_KEY = "delta/read"
 ReadVersion = Literal["materialized", "latest"] | int
 """Which version an input reads: the version that Dagster records, the latest, or a number."""
-_READ, _LATEST, _ADVICE = "delta/read/", "delta/latest/", "delta/read_advice/"
+_READ, _LATEST, _ADVICE = "delta/input_version/", "delta/latest/", "delta/read_advice/"
 _MAX_COMMITS = 100
 """Commits that are read to find changes of a partition."""
 READ_NAMES = (_READ, _LATEST, _ADVICE)

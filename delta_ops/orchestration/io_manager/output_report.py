@@ -118,7 +118,7 @@ class _OutputReport:
         newest = max(self._rows_version(), min(self._known or 0, self._table.version))
         compat.set_data_version(self._context, data_version(self._shown, newest))
         metadata = {
-            **table_metadata(self._shown),
+            **table_metadata(self._shown, self._context.asset_key.to_user_string()),
             **commit_metadata(self._results),
             **self._lineage_metadata(),
         }

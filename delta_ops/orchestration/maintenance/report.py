@@ -1,8 +1,8 @@
 """Maintenance report: the observation of each table's asset, and the figures of a whole run.
 
-An observation has few keys. Dagster plots whole numbers, so the numbers of a series are always
-present: the state of the table, and what the run saved. Other counts are present unless they are
-zero. The table's card is present if the run did or found anything.
+An observation begins with the small card of the table. Dagster plots whole numbers, so the numbers
+of the table's state are always present. Counts of the work are present unless they are zero. The
+full card is present if the run did or found anything.
 """
 
 from __future__ import annotations
@@ -18,11 +18,23 @@ from delta_ops.log import Snapshot
 from delta_ops.maintenance import MaintenanceResult
 from delta_ops.maintenance.fleet.failures import failure_of
 from delta_ops.maintenance.optimize.clustering import load_clustering
+from delta_ops.orchestration.card.small_card import small_card
 from delta_ops.orchestration.card.table_card import table_card
+from delta_ops.orchestration.maintenance.work_text import done_text, planned_text
 from delta_ops.orchestration.markdown import plain_text
+from delta_ops.orchestration.metadata import row_count
 from delta_ops.orchestration.tables import TableRef
 
 _SAVED = ("bytes", "live_files", "commits_to_replay")
+_NAMES: Mapping[str, str] = {
+    "files_after_compaction": "rewritten_into_files",
+    "bytes_after_compaction": "rewritten_into_bytes",
+    "files_after_purge": "purged_into_files",
+    "bytes_after_purge": "purged_into_bytes",
+}
+"""Figures that have another name in metadata."""
+_REPLACED = ("compacted_bytes", "purged_bytes")
+"""Bytes of files that a rewrite replaced. They exist until a vacuum deletes them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,23 +92,22 @@ def maintenance_observation(table: TableRef, result: MaintenanceResult) -> dg.As
         asset_key=table.asset_key,
         description=_sentence(result),
         metadata={
-            **_series(snapshot, result),
+            "delta/card": dg.MetadataValue.md(small_card(snapshot, row_count(snapshot))),
+            **_full_card(table, result),
+            **_series(snapshot),
             **_depths(snapshot, result),
             **_work(result),
-            **_card(table, result),
         },
     )
 
 
-def _series(snapshot: Snapshot, result: MaintenanceResult) -> dict[str, int]:
+def _series(snapshot: Snapshot) -> dict[str, int]:
     """The numbers of every observation, so that their plots have no gaps."""
     return {
         "delta/version": snapshot.version,
         "delta/num_files": snapshot.num_files,
         "dagster/size_bytes": snapshot.size_bytes,
         "delta/commits_since_checkpoint": snapshot.commits_since_checkpoint,
-        "delta/bytes_saved": result.saved["bytes"],
-        "delta/live_files_saved": result.saved["live_files"],
     }
 
 
@@ -113,7 +124,15 @@ def _depths(snapshot: Snapshot, result: MaintenanceResult) -> dict[str, int]:
 
 def _work(result: MaintenanceResult) -> dict[str, Any]:
     """The operations that ran, and their counts; without empty values."""
-    metadata: dict[str, Any] = {f"delta/{name}": value for name, value in _counts(result).items()}
+    counts = _counts(result)
+    metadata: dict[str, Any] = {
+        f"delta/{_NAMES.get(name, name)}": value for name, value in counts.items()
+    }
+    to_free = sum(counts.get(name, 0) for name in _REPLACED)
+    if to_free:
+        metadata["delta/bytes_to_be_freed_by_vacuum"] = to_free
+    if result.saved["bytes"]:
+        metadata["delta/bytes_saved"] = result.saved["bytes"]
     if result.operations:
         metadata["delta/operations"] = ", ".join(result.operations)
     if result.dry_run:
@@ -123,14 +142,14 @@ def _work(result: MaintenanceResult) -> dict[str, Any]:
     return metadata
 
 
-def _card(table: TableRef, result: MaintenanceResult) -> dict[str, Any]:
-    """The table's card if the run did or found anything. Dagster stores it forever."""
+def _full_card(table: TableRef, result: MaintenanceResult) -> dict[str, Any]:
+    """The table's full card if the run did or found anything. Dagster stores it forever."""
     if not (_counts(result) or result.left):
         return {}
     try:
-        return {"delta/card": dg.MetadataValue.md(table_card(table.log()))}
+        return {"delta/full_card": dg.MetadataValue.md(table_card(table.log()))}
     except DeltaOpsError as error:  # still report the work
-        return {"delta/card": dg.MetadataValue.md(plain_text(str(error)))}
+        return {"delta/full_card": dg.MetadataValue.md(plain_text(str(error)))}
 
 
 def _counts(result: MaintenanceResult) -> Mapping[str, int]:
@@ -140,14 +159,13 @@ def _counts(result: MaintenanceResult) -> Mapping[str, int]:
 
 
 def _sentence(result: MaintenanceResult) -> str:
-    """The work in figures, failures, and work left to a person, as Markdown."""
-    done = ", ".join(f"{name.replace('_', ' ')} {n}" for name, n in _counts(result).items())
+    """The work, failures, and work left to a person in sentences, as Markdown."""
+    said = planned_text(result.planned) if result.dry_run else done_text(result.figures)
     if result.error is not None:
         failure = plain_text(failure_of(result.error).message)
-        return "; ".join(filter(None, [done, f"failed: {failure}"]))
+        return " ".join(filter(None, [plain_text(said), f"Failed: {failure}"]))
     if not result.results:
-        return "nothing was due"
-    if result.left:
-        left = plain_text("; ".join(result.left))
-        done = "; ".join(filter(None, [done, f"needs a person: {left}"]))
-    return f"{'dry run: ' if result.dry_run else ''}{done or 'nothing was left to do'}"
+        return "Nothing was due."
+    left = f"Needs a person: {'; '.join(result.left)}." if result.left else ""
+    nothing = "Dry run: nothing to do." if result.dry_run else "Nothing was left to do."
+    return plain_text(" ".join(filter(None, [said, left])) or nothing)

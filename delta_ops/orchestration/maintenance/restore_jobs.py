@@ -28,12 +28,14 @@ from delta_ops.maintenance import (
     revert,
 )
 from delta_ops.orchestration.changed_values import changed_files
+from delta_ops.orchestration.checks.check_ops import log_check_results
 from delta_ops.orchestration.commits.changed_partitions import find_changed_partitions, layout_of
 from delta_ops.orchestration.commits.reported_commits import run_user_metadata
 from delta_ops.orchestration.commits.table_events import TableEvents
 from delta_ops.orchestration.dagster_compat import repository_of
 from delta_ops.orchestration.io_manager.reruns import origin_id
 from delta_ops.orchestration.maintenance.op_outputs import build_single_op_job, no_output, op_name
+from delta_ops.orchestration.maintenance.work_text import sentence
 from delta_ops.orchestration.metadata import data_version, table_metadata
 from delta_ops.orchestration.policies.policy import MaintenancePolicy
 from delta_ops.orchestration.table_versions import rows_changed
@@ -53,13 +55,15 @@ class _BringBackConfig(dg.Config):
     timeout_s: float = Field(
         default=0.0,
         ge=0,
-        description="How long to retry when other writers commit first, in seconds.",
+        description="Seconds to retry if other writers commit first; 0: no retry.",
     )
     vacuum_was_killed: bool = Field(
         default=False,
-        description="Confirm that a vacuum without an end was killed and deletes nothing more.",
+        description="Set true if a vacuum started and was killed: it deletes nothing more.",
     )
-    dry_run: bool = Field(default=True, description="Report what would be done, and do nothing.")
+    dry_run: bool = Field(
+        default=True, description="Only report what would be done. Set false to do it."
+    )
 
 
 class RestoreConfig(_BringBackConfig):
@@ -70,13 +74,15 @@ class RestoreConfig(_BringBackConfig):
         >>> config = RestoreConfig(table="orders", timestamp="2026-01-31", dry_run=False)
     """
 
-    table: str = Field(description="Asset key, as a/b.")
+    table: str = Field(description="Asset key of the table, such as sales/orders.")
     version: int | None = Field(
-        default=None, description="The version to restore; or give a timestamp."
+        default=None, description="Version to restore; or give a timestamp."
     )
-    timestamp: str | None = Field(default=None, description="As 2026-01-31T00:00:00Z.")
+    timestamp: str | None = Field(
+        default=None, description="Restore the version at this time, such as 2026-01-31T00:00:00Z."
+    )
     ignore_missing_files: bool = Field(
-        default=False, description="Restore without the rows of missing files."
+        default=False, description="Restore even if data files are missing, without their rows."
     )
 
 
@@ -87,8 +93,8 @@ class RevertConfig(_BringBackConfig):
         >>> config = RevertConfig(table="orders", version=3, dry_run=False)
     """
 
-    table: str = Field(description="Asset key, as a/b.")
-    version: int = Field(description="The version of the commit to undo.")
+    table: str = Field(description="Asset key of the table, such as sales/orders.")
+    version: int = Field(description="Version of the commit to undo.")
 
 
 class RepairConfig(dg.Config):
@@ -98,14 +104,16 @@ class RepairConfig(dg.Config):
         >>> config = RepairConfig(table="orders", remove_missing=True, dry_run=False)
     """
 
-    table: str = Field(description="Asset key, as a/b.")
+    table: str = Field(description="Asset key of the table, such as sales/orders.")
     remove_missing: bool = Field(
-        default=False, description="Remove missing files, and so their rows, from the table."
+        default=False, description="Remove missing files from the table, with their rows."
     )
     fill_statistics: bool = Field(
-        default=True, description="Add missing statistics from the footers of the files."
+        default=True, description="Add missing statistics, from the footers of the data files."
     )
-    dry_run: bool = Field(default=True, description="Report what would be done, and do nothing.")
+    dry_run: bool = Field(
+        default=True, description="Only report what would be done. Set false to do it."
+    )
 
 
 def build_restore_job(
@@ -287,14 +295,26 @@ def _report(
             asset_key=table.asset_key,
             description=_description(result),
             metadata={
-                **table_metadata(snapshot),
-                "delta/dry_run": result.dry_run,
+                **table_metadata(snapshot, table.name),
                 "delta/rows_changed": is_change,
-                **{f"delta/{key}": value for key, value in figures.items()},
+                **({"delta/dry_run": True} if result.dry_run else {}),
+                **{
+                    f"delta/{key}": value
+                    for key, value in figures.items()
+                    if _is_informative(value)
+                },
             },
             tags={"dagster/data_version": data_version(snapshot)} if is_change else {},
         )
     )
+    if not result.dry_run:
+        log_check_results(context, table.asset_key, of_maintenance=not is_change)
+
+
+def _is_informative(value: object) -> bool:
+    """Whether a figure says something; numbers always do."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number or bool(value)
 
 
 def _materialize_partitions(
@@ -319,6 +339,10 @@ def _earlier_version(result: Result) -> int | None:
 
 
 def _description(result: Result) -> str:
+    return sentence([_outcome(result)])
+
+
+def _outcome(result: Result) -> str:
     if result.already_committed:
         return "done before; nothing was changed"
     if (
@@ -335,8 +359,17 @@ def _description(result: Result) -> str:
         return f"done before, as version {earlier}; nothing was changed"
     faults = _faults(result.plan) if isinstance(result, RepairResult) else ""
     if result.dry_run and result.plan.has_work:
-        return f"dry run: {faults}" if faults else "dry run"
+        return f"dry run: {faults or _planned_change(result)}"
     return f"nothing was changed: {faults}" if faults else "nothing to do"
+
+
+def _planned_change(result: Result) -> str:
+    plan = result.plan
+    if isinstance(plan, RepairPlan):
+        return "would repair the table"
+    verb = "restore" if isinstance(plan, RestorePlan) else "revert"
+    added, removed = count_text(len(plan.adds), "file"), count_text(len(plan.removes), "file")
+    return f"would {verb} version {plan.version}: adds {added} and removes {removed}"
 
 
 def _faults(plan: RepairPlan) -> str:

@@ -26,19 +26,21 @@ class MaintenanceSettings(dg.Config):
     """Run config of a maintenance job, without the options of operations."""
 
     tables: list[str] = Field(
-        default=[], description="Asset keys such as a/b; all assets if empty."
+        default=[],
+        description="Asset keys of the tables, such as [sales/orders]. Empty: all tables of the "
+        "job.",
     )
     operations: list[Any] = Field(
         default=[],
-        description="Operations to run, even if not due; if empty, all due operations run.",
+        description="Operations to run, whether or not they are due. Empty: the operations that "
+        "are due.",
     )
     keep_versions: dict[str, list[int]] = Field(
         default={},
-        description=(
-            "Versions that log cleanup keeps readable at any age, by asset key such as a/b."
-        ),
+        description="Versions that log cleanup keeps readable, by asset key, such as "
+        "{sales/orders: [12]}. Empty: only the retention decides.",
     )
-    dry_run: bool = Field(default=False, description="Report what would be done, and do nothing.")
+    dry_run: bool = Field(default=False, description="Only report what would be done.")
 
     def chosen_operations(self) -> list[Operation]:
         """The operations to run, due or not; empty: run the due operations."""
@@ -73,7 +75,7 @@ def maintenance_config_class(
                 kind,
                 Field(default=default, ge=option.at_least, description=option.description),
             )
-    said = "Settings of a maintenance run."
+    said = "The tables of a run, and what it does."
     return create_model("MaintenanceConfig", __base__=MaintenanceSettings, __doc__=said, **fields)
 
 

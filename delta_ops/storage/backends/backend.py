@@ -72,6 +72,8 @@ class Backend:
     """Lower-case prefixes of other programs' option names; no client option begins with them."""
     option_hint: str = ""
     """The client and its main options, for messages."""
+    console_address: str = ""
+    """Address of the web console before bucket and path; "" if the store has none."""
     drop_credentials: Callable[[Options], Options] = _keep
     """Removes user and password from addresses in the options and the environment."""
     options_to_open: Callable[[Options, type], Options] = lambda options, _: options

@@ -254,6 +254,7 @@ GCS = Backend(
     refuses_user_info=True,
     package="gcsfs",
     extra="gcs",
+    console_address="https://console.cloud.google.com/storage/browser/",
     option_names=option_names(
         (
             "token",
