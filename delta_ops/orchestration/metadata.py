@@ -121,6 +121,12 @@ def table_metadata(snapshot: Snapshot, name: str | None = None) -> dict[str, Any
     }
 
 
+def with_card_first(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The metadata with the card of the table, if there is one, before all other keys."""
+    card = {name: value for name, value in metadata.items() if name == "delta/card"}
+    return {**card, **metadata}
+
+
 def row_count(snapshot: Snapshot) -> int | None:
     """The number of rows by the log; None if a count is missing or there are too many files."""
     if snapshot.num_files > _MAX_COUNTED_FILES:

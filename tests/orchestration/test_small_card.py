@@ -36,15 +36,15 @@ def test_a_card_has_figures_and_a_picture(tmp_path: Path) -> None:
     found = card(tmp_path)
     assert re.match(r"\*\*version 1, 4 rows, 2 files, [\d.]+ \w+\*\*\n\n!\[", found)
     assert [each.type for each in tokens(found) if each.type == "image"] == ["image"]
-    assert texts(found)[0] == "Files by size: 2 to compact, 0 fine"
+    assert texts(found)[0] == "Files by size: 2 small, 0 fine"
     assert "2 commits since the checkpoint, due at 10" in texts(found)
 
 
 @pytest.mark.parametrize(
     ("partition_by", "said"),
     [
-        pytest.param([], "Files by size: 0 to compact, 1 fine", id="a single file"),
-        pytest.param(["day"], "Files by size: 0 to compact, 2 fine", id="one in each partition"),
+        pytest.param([], "Files by size: 0 small, 1 fine", id="a single file"),
+        pytest.param(["day"], "Files by size: 0 small, 2 fine", id="one in each partition"),
     ],
 )
 def test_a_small_file_without_a_partner_is_fine(
@@ -58,7 +58,7 @@ def test_files_of_a_clustered_table_are_fine(tmp_path: Path) -> None:
     da.write(tmp_path, ROWS)
     cluster_by(tmp_path, ["x"])
     da.write(tmp_path, ROWS)
-    assert texts(card(tmp_path))[0] == "Files by size: 0 to compact, 2 fine"
+    assert texts(card(tmp_path))[0] == "Files by size: 0 small, 2 fine"
 
 
 def test_an_empty_table_has_figures_alone(tmp_path: Path) -> None:

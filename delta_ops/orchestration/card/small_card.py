@@ -50,7 +50,7 @@ def _picture(snapshot: Snapshot) -> str:
     interval = snapshot.properties.checkpoint_interval
     commits = snapshot.commits_since_checkpoint
     parts = [
-        _text(0, 10, f"Files by size: {len(small):,} to compact, {len(large):,} fine"),
+        _text(0, 10, f"Files by size: {len(small):,} small, {len(large):,} fine"),
         *_bars(small, large),
         _text(0, 78, f"{count_text(commits, 'commit')} since the checkpoint, due at {interval}"),
         _stroke(f"M0 86H{_WIDTH}", 4, "#8a94a3"),
