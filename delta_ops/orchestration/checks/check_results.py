@@ -5,7 +5,7 @@ ticks without news leave nothing in Dagster's event log.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import dagster as dg
 
@@ -21,6 +21,7 @@ from delta_ops.orchestration.tables import TableRef
 
 HEALTH = "health"
 """Name of the check for all measures of a table."""
+_HEALTH_NAMES = frozenset({HEALTH, *get_args(Measure)})
 LOST: tuple[Measure, ...] = ("lost_commits", "readable_time_travel")
 """Measures whose failure means a loss, not only slow or expensive reads."""
 
@@ -147,7 +148,7 @@ class AssessedTable(NamedTuple):
     """Name of its maintenance job."""
     found: HealthReport | DeltaOpsError
     names: Collection[str] = (HEALTH,)
-    """Names of its health checks."""
+    """Names of its checks; other names than those of health checks are ignored."""
 
 
 def changed_evaluations(
@@ -166,7 +167,11 @@ def changed_evaluations(
     found = [
         check_evaluation(each.table.asset_key, result)
         for each in assessed
-        for result in health_results(each.found, Cure(each.table, each.job, location), each.names)
+        for result in health_results(
+            each.found,
+            Cure(each.table, each.job, location),
+            [name for name in each.names if name in _HEALTH_NAMES],
+        )
     ]
     latest = latest_check_states(instance, [each.asset_check_key for each in found])
     return [each for each in found if _is_news(each, latest)]
