@@ -24,7 +24,7 @@ from delta_ops.errors import InvalidRequestError, VersionNotFoundError
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.protocol.expression import Expression
 from delta_ops.protocol.predicate import Predicate
-from delta_ops.protocol.schema.type_text import sql_text
+from delta_ops.protocol.schema.type_text import type_text
 from delta_ops.transaction import CommitResult, Transaction, Txn, begin
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ def _metadata(table: Snapshot, result: CommitResult) -> dict[str, Any]:
     columns = [
         {
             "name": field.name,
-            "type": sql_text(field.data_type),
+            "type": type_text(field.data_type),
             "constraints": {"nullable": field.nullable},
         }
         for field in table.schema.fields

@@ -27,7 +27,7 @@ from delta_ops.protocol.row_rules import (
 )
 from delta_ops.protocol.schema import StructField
 from delta_ops.protocol.schema.char_types import SQL_TYPE
-from delta_ops.protocol.schema.type_text import sql_text
+from delta_ops.protocol.schema.type_text import type_text
 from delta_ops.protocol.stats.file_stats import num_records
 from delta_ops.storage.backends.built_in import BACKENDS
 from delta_ops.storage.paths import redact
@@ -223,7 +223,7 @@ def _column(
     comment = field.metadata.get("comment")
     return dg.TableColumn(
         name=field.name,
-        type=sql_text(field.data_type),
+        type=type_text(field.data_type),
         description=comment if isinstance(comment, str) and comment else None,
         constraints=dg.TableColumnConstraints(
             nullable=field.nullable, other=_constraints(field, rules)
