@@ -11,6 +11,9 @@ from typing import Any, NamedTuple
 
 import dagster as dg
 from dagster._check import CheckError
+from dagster._core.definitions.asset_checks.asset_check_evaluation import (
+    AssetCheckEvaluationTargetMaterializationData,
+)
 from dagster._core.storage.asset_check_execution_record import (
     AssetCheckExecutionRecord,
     AssetCheckExecutionRecordStatus,
@@ -267,6 +270,19 @@ def last_reported_value(instance: dg.DagsterInstance, key: dg.AssetCheckKey, nam
         if record.evaluation is not None and name in record.evaluation.metadata:
             return record.evaluation.metadata[name].value
     return None
+
+
+def newest_materialization(
+    instance: dg.DagsterInstance, asset_key: dg.AssetKey
+) -> AssetCheckEvaluationTargetMaterializationData | None:
+    """The newest materialization of an asset, as the target of check evaluations."""
+    records = instance.fetch_materializations(asset_key, limit=1).records
+    if not records:
+        return None
+    newest = records[0]
+    return AssetCheckEvaluationTargetMaterializationData(
+        storage_id=newest.storage_id, run_id=newest.run_id, timestamp=newest.timestamp
+    )
 
 
 def log_check_evaluation(

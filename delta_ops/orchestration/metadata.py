@@ -121,7 +121,7 @@ def table_metadata(snapshot: Snapshot, name: str | None = None) -> dict[str, Any
     }
 
 
-def with_card_first(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
+def put_card_first(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
     """The metadata with the card of the table, if there is one, before all other keys."""
     card = {name: value for name, value in metadata.items() if name == "delta/card"}
     return {**card, **metadata}

@@ -18,6 +18,7 @@ from delta_ops.errors import InvalidRequestError
 from delta_ops.orchestration.dagster_compat import (
     code_location,
     log_check_evaluation,
+    newest_materialization,
     repository_of,
 )
 from delta_ops.orchestration.tables import TableRef
@@ -34,6 +35,8 @@ class Evaluation:
     instance: dg.DagsterInstance
     location: tuple[str, str] | None = None
     """Names of the code location and of the repository; None if unknown."""
+    target: Any = None
+    """The materialization that the results are about; None: Dagster compares times."""
     may_open_data: bool = True
     """Whether checks may open data files. A check that needs to open them is otherwise skipped."""
 
@@ -136,7 +139,7 @@ class OwnChecks:
             if checks.is_about_maintenance or not of_maintenance:
                 kinds.setdefault(id(checks), (checks, set()))[1].add(key)
         return [
-            check_evaluation(asset_key, result)
+            check_evaluation(asset_key, result, scene.target)
             for checks, keys in kinds.values()
             for result in checks.evaluate(scene, keys)
         ]
@@ -150,8 +153,13 @@ def log_check_results(
     Args:
         of_maintenance: As for `OwnChecks.evaluate`.
     """
+    # Dagster's times have seconds; a materialization by this run itself needs no target.
+    target = newest_materialization(context.instance, asset_key) if of_maintenance else None
     scene = Evaluation(
-        instance=context.instance, location=code_location(context.run), may_open_data=False
+        instance=context.instance,
+        location=code_location(context.run),
+        target=target,
+        may_open_data=False,
     )
     checks = OwnChecks(repository_of(context))
     for evaluation in checks.evaluate(asset_key, scene, of_maintenance=of_maintenance):
@@ -159,12 +167,13 @@ def log_check_results(
 
 
 def check_evaluation(
-    asset_key: dg.AssetKey, result: dg.AssetCheckResult
+    asset_key: dg.AssetKey, result: dg.AssetCheckResult, target: Any = None
 ) -> dg.AssetCheckEvaluation:
     """The event of a check result, for the event log.
 
     Args:
         result: A result with the name of its check.
+        target: As in `Evaluation`.
     """
     return dg.AssetCheckEvaluation(
         asset_key=asset_key,
@@ -173,4 +182,5 @@ def check_evaluation(
         severity=result.severity,
         description=result.description,
         metadata=result.metadata,
+        target_materialization_data=target,
     )

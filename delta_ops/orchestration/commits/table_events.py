@@ -22,7 +22,7 @@ from delta_ops.orchestration.commits.changed_partitions import (
 from delta_ops.orchestration.commits.reported_commits import SHORT_ID, SINCE_VERSION, CommitRun
 from delta_ops.orchestration.dagster_compat import partition_tags
 from delta_ops.orchestration.markdown import plain_text
-from delta_ops.orchestration.metadata import table_metadata, with_card_first
+from delta_ops.orchestration.metadata import put_card_first, table_metadata
 from delta_ops.orchestration.table_versions import changes_rows
 
 Event = dg.AssetMaterialization | dg.AssetObservation
@@ -79,7 +79,7 @@ class TableEvents:
             yield kind(
                 asset_key=self._asset_key,
                 description=what,
-                metadata=with_card_first({**metadata, **self._latest_metadata(commit.version)}),
+                metadata=put_card_first({**metadata, **self._latest_metadata(commit.version)}),
                 tags=_tags(data_version),
             )
 
@@ -142,7 +142,7 @@ class TableEvents:
         unreported = [key for key in changed.keys if key not in reported]
         for key in unreported:
             shown = self._latest_metadata(version) if key == unreported[-1] else _NOTHING
-            shown_first = with_card_first({**metadata, **shown})
+            shown_first = put_card_first({**metadata, **shown})
             yield self._partition(key, what, shown_first, data_version)
 
     def _partition(
