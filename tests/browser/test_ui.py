@@ -123,7 +123,7 @@ def test_an_asset_page_shows_the_table_at_first_sight(
     expect(card).to_contain_text(figures)
     picture = card.locator("img[src^='data:image/svg+xml']")
     expect(picture).to_be_visible()
-    assert picture.evaluate("image => image.naturalWidth") == 300
+    assert picture.evaluate("image => image.naturalWidth") == 220
     expect(page.get_by_text(str(ui.home / "lake" / asset), exact=True).first).to_be_visible()
     expect(page.get_by_text("string", exact=True).first).to_be_visible()
     expect(page.get_by_text("bigint", exact=True).first).to_be_visible()

@@ -37,7 +37,7 @@ def test_a_card_has_figures_and_a_picture(tmp_path: Path) -> None:
     assert re.match(r"\*\*version 1, 4 rows, 2 files, [\d.]+ \w+\*\*\n\n!\[", found)
     assert [each.type for each in tokens(found) if each.type == "image"] == ["image"]
     assert texts(found)[0] == "Files by size: 2 small, 0 fine"
-    assert "2 commits since the checkpoint, due at 10" in texts(found)
+    assert "2 commits since checkpoint, limit 10" in texts(found)
 
 
 @pytest.mark.parametrize(

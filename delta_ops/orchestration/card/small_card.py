@@ -22,7 +22,7 @@ MAX_LENGTH = 999
 _MAX_FILES = 10_000
 """Tables with more live files have no picture."""
 _MAX_BINS = 8
-_WIDTH, _MAX_STEP, _TOP, _BOTTOM = 300, 40, 18, 46
+_WIDTH, _MAX_STEP, _TOP, _BOTTOM = 220, 40, 18, 46
 
 
 def small_card(snapshot: Snapshot, num_rows: int | None) -> str:
@@ -52,7 +52,7 @@ def _picture(snapshot: Snapshot) -> str:
     parts = [
         _text(0, 10, f"Files by size: {len(small):,} small, {len(large):,} fine"),
         *_bars(small, large),
-        _text(0, 78, f"{count_text(commits, 'commit')} since the checkpoint, due at {interval}"),
+        _text(0, 78, f"{count_text(commits, 'commit')} since checkpoint, limit {interval}"),
         _stroke(f"M0 86H{_WIDTH}", 4, "#8a94a3"),
         _stroke(
             f"M0 86H{min(commits / max(interval, 1), 1) * _WIDTH:.0f}",
