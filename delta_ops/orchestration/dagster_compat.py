@@ -5,19 +5,19 @@ A test runs each function against the installed Dagster, so an incompatible rele
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
 import dagster as dg
 from dagster._check import CheckError
-from dagster._core.definitions.asset_checks.asset_check_evaluation import (
-    AssetCheckEvaluationTargetMaterializationData,
-)
 from dagster._core.storage.asset_check_execution_record import (
     AssetCheckExecutionRecord,
     AssetCheckExecutionRecordStatus,
 )
+
+from delta_ops.orchestration.dagster_versions import AssetCheckEvaluation
 
 CheckFailure = CheckError
 """What Dagster raises for a value of a wrong type."""
@@ -272,22 +272,20 @@ def last_reported_value(instance: dg.DagsterInstance, key: dg.AssetCheckKey, nam
     return None
 
 
-def newest_materialization(
-    instance: dg.DagsterInstance, asset_key: dg.AssetKey
-) -> AssetCheckEvaluationTargetMaterializationData | None:
+def newest_materialization(instance: dg.DagsterInstance, asset_key: dg.AssetKey) -> Any:
     """The newest materialization of an asset, as the target of check evaluations."""
     records = instance.fetch_materializations(asset_key, limit=1).records
     if not records:
         return None
     newest = records[0]
-    return AssetCheckEvaluationTargetMaterializationData(
+    # Its module has another name in each of several versions of Dagster.
+    module: Any = sys.modules[AssetCheckEvaluation.__module__]
+    return module.AssetCheckEvaluationTargetMaterializationData(
         storage_id=newest.storage_id, run_id=newest.run_id, timestamp=newest.timestamp
     )
 
 
-def log_check_evaluation(
-    context: dg.OpExecutionContext, evaluation: dg.AssetCheckEvaluation
-) -> None:
+def log_check_evaluation(context: dg.OpExecutionContext, evaluation: AssetCheckEvaluation) -> None:
     """Log the evaluation of an asset check in a run, after the events that the op has logged."""
     event: Any = evaluation  # the annotation of log_event omits this kind
     context.log_event(event)

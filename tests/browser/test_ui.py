@@ -110,7 +110,7 @@ def screenshots(tmp_path: Path) -> Path:
     ("asset", "healthy", "figures"),
     [
         pytest.param("orders", False, f"version {COMMITS - 1}, 36 rows, 12 files", id="in need"),
-        pytest.param("returns", True, f"version {COMMITS}, 36 rows, 1 file,", id="maintained"),
+        pytest.param("returns", True, f"version {COMMITS - 1}, 36 rows, 12 files", id="maintained"),
         pytest.param("revenue", True, "version 0, 3 rows, 1 file,", id="new"),
     ],
 )

@@ -21,6 +21,7 @@ from delta_ops.orchestration.dagster_compat import (
     newest_materialization,
     repository_of,
 )
+from delta_ops.orchestration.dagster_versions import AssetCheckEvaluation
 from delta_ops.orchestration.tables import TableRef
 
 _PRIORITY: Mapping[str, str] = {"dagster/priority": "-100"}
@@ -128,7 +129,7 @@ class OwnChecks:
 
     def evaluate(
         self, asset_key: dg.AssetKey, scene: Evaluation, *, of_maintenance: bool = False
-    ) -> list[dg.AssetCheckEvaluation]:
+    ) -> list[AssetCheckEvaluation]:
         """Evaluate the checks of an asset without their op.
 
         Args:
@@ -168,14 +169,14 @@ def log_check_results(
 
 def check_evaluation(
     asset_key: dg.AssetKey, result: dg.AssetCheckResult, target: Any = None
-) -> dg.AssetCheckEvaluation:
+) -> AssetCheckEvaluation:
     """The event of a check result, for the event log.
 
     Args:
         result: A result with the name of its check.
         target: As in `Evaluation`.
     """
-    return dg.AssetCheckEvaluation(
+    return AssetCheckEvaluation(
         asset_key=asset_key,
         check_name=str(result.check_name),
         passed=result.passed,

@@ -15,6 +15,7 @@ from delta_ops.maintenance.thresholds import Finding, Measure
 from delta_ops.orchestration.checks.check_ops import check_evaluation
 from delta_ops.orchestration.checks.finding_texts import finding_text
 from delta_ops.orchestration.dagster_compat import CheckState, latest_check_states
+from delta_ops.orchestration.dagster_versions import AssetCheckEvaluation
 from delta_ops.orchestration.markdown import launchpad_link, plain_text
 from delta_ops.orchestration.policies.maintenance_config import maintenance_config
 from delta_ops.orchestration.tables import TableRef
@@ -155,7 +156,7 @@ def changed_evaluations(
     instance: dg.DagsterInstance,
     assessed: Sequence[AssessedTable],
     location: tuple[str, str] | None,
-) -> list[dg.AssetCheckEvaluation]:
+) -> list[AssetCheckEvaluation]:
     """Evaluations of the health checks whose result differs from the latest result.
 
     If it was never evaluated, `health` is reported, and any other check counts as passed. A check
@@ -178,7 +179,7 @@ def changed_evaluations(
 
 
 def _is_news(
-    evaluation: dg.AssetCheckEvaluation, latest: Mapping[dg.AssetCheckKey, CheckState | None]
+    evaluation: AssetCheckEvaluation, latest: Mapping[dg.AssetCheckKey, CheckState | None]
 ) -> bool:
     key = evaluation.asset_check_key
     if key not in latest:

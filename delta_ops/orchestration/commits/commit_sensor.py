@@ -22,6 +22,7 @@ from delta_ops.orchestration.commits.commit_cursor import (
 )
 from delta_ops.orchestration.commits.unreported_commits import find_unreported_commits
 from delta_ops.orchestration.dagster_compat import sensor_location
+from delta_ops.orchestration.dagster_versions import AssetCheckEvaluation
 from delta_ops.orchestration.tables import TableRef
 from delta_ops.units import count_text
 
@@ -135,7 +136,7 @@ class _Tick:
             self._cursors[table.name] = found.cursor
             self._notes += [f"{table.name}: {note}" for note in found.notes]
 
-    def _check_results(self, table: TableRef) -> Sequence[dg.AssetCheckEvaluation]:
+    def _check_results(self, table: TableRef) -> Sequence[AssetCheckEvaluation]:
         """Results of the checks of ours for a table with new commits."""
         context = self._context
         scene = Evaluation(

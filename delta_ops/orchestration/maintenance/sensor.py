@@ -235,7 +235,7 @@ class _Tick:
             return True
         return False
 
-    def _evaluations(self) -> list[dg.AssetCheckEvaluation]:
+    def _evaluations(self) -> list[AssetCheckEvaluation]:
         """Changed results of the health checks; none for a missing table."""
         checks = OwnChecks(self._context.repository_def)
         assessed = [
