@@ -278,7 +278,6 @@ def test_a_frame_that_pyarrow_does_not_know_is_refused(tmp_path: Path) -> None:
     [
         pytest.param(pa.array([time(1)]), id="a time of day"),
         pytest.param(pa.array([timedelta(1)]), id="a duration"),
-        pytest.param(pa.array([1], pa.uint64()), id="an unsigned long"),
         pytest.param(pa.array([1.0], pa.float16()), id="a 16-bit float"),
         pytest.param(pa.array([1], pa.decimal256(50, 2)), id="a long decimal"),
         pytest.param(pa.array([b"x" * 16], pa.uuid()), id="an extension type"),
