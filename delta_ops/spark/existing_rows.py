@@ -54,7 +54,7 @@ def check_rows(
         if counts[str(number)]:
             raise InvalidRequestError(
                 f"{snapshot.uri}: {_describe_breach(each.rule)} all existing rows "
-                f"({counts[str(number)]} rows violate it); correct or delete these rows first. "
+                f"(violations: {counts[str(number)]}); correct or delete these rows first. "
                 "Nothing was changed"
             )
 
