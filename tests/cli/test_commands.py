@@ -104,9 +104,9 @@ def test_a_shallow_clone_is_shown_with_the_files_of_its_source(table: Path) -> N
 
 def test_show_for_people(table: Path) -> None:
     text = run("show", table).stdout
-    assert "version         2\n" in text
+    assert ["version", "2"] in [line.split() for line in text.splitlines()]
     assert "id\tbigint\tTrue\n" in text
-    assert "null" not in text
+    assert "null" not in text.replace("nullable", "")
     assert "int64" in run("schema", table, "--arrow").stdout
 
 

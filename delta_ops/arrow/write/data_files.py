@@ -78,7 +78,7 @@ def write_rows(
     """
     definition, storage = definition_of_rows(target, rows), target.storage
     names = _stored_columns(definition).names
-    if not definition.data_schema.fields:
+    if definition.schema.fields and not definition.data_schema.fields:
         raise InvalidRequestError(
             f"{storage.uri}: every column is of type void or a partition column, so no file could "
             "hold the rows; add a column with values, or give a column a type. Nothing was written"
