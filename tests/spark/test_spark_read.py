@@ -457,7 +457,7 @@ def test_columns_that_differ_only_in_case(
     reported = r"has the columns id and ID, which .* cannot distinguish; set spark\.sql\.case"
     with pytest.raises(InvalidRequestError, match=reported):
         ds.read(spark, log)
-    reporting: SparkSession = request.getfixturevalue("telling_case")
+    reporting: SparkSession = request.getfixturevalue("case_sensitive")
     assert rows_of(ds.read(reporting, log)) == [{"id": 1, "ID": 2}] == rows(da.to_table(log))
     of_log = foreign_file(tmp_path, "p/f", data.drop_columns(["ID"]), partition_values={"ID": "3"})
     partitioned = create_foreign(tmp_path / "p", schema, [replace(of_log, path="f")], {}, ("ID",))

@@ -78,7 +78,7 @@ def test_without_a_fitting_java_one_sentence_says_what_to_install(tmp_path: Path
     for reported, problem in zip(ran.stdout.splitlines(), problems.values(), strict=True):
         assert reported.startswith("Spark needs Java")
         assert problem in reported
-        assert "install Java 17 or later" in reported
+        assert "install Java 17 (Debian" in reported
 
 
 @pytest.mark.full
