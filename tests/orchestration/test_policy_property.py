@@ -141,7 +141,7 @@ def test_checks_warn_by_the_policy_that_a_table_names(
     found = {
         each.asset_key.to_user_string(): each
         for each in done.get_asset_check_evaluations()
-        if each.check_name == "small_files"
+        if each.check_name == "health"
     }
     assert {name: each.passed for name, each in found.items()} == {"hot": False, "cold": True}
     assert "/delta_maintenance_hot/" in str(found["hot"].description)
