@@ -50,4 +50,4 @@ def test_arrow_types_are_materialized_where_spark_cannot_be_imported(tmp_path: P
 
 def test_the_extra_for_dagster_installs_no_spark() -> None:
     extras = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
-    assert extras["optional-dependencies"]["dagster"] == ["dagster>=1.13"]
+    assert extras["optional-dependencies"]["dagster"] == ["dagster>=1.10"]

@@ -117,8 +117,10 @@ class _OutputReport:
         """Add the metadata and the data version to the output; return the reported version."""
         newest = max(self._rows_version(), min(self._known or 0, self._table.version))
         compat.set_data_version(self._context, data_version(self._shown, newest))
+        context = self._context
+        name = context.asset_key.to_user_string() if context.has_asset_key else None
         metadata = {
-            **table_metadata(self._shown, self._context.asset_key.to_user_string()),
+            **table_metadata(self._shown, name),
             **commit_metadata(self._results),
             **self._lineage_metadata(),
         }
