@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import TypeVar
 
-from delta_ops.errors import UnknownColumnError
+from delta_ops.errors import InvalidRequestError, UnknownColumnError
 from delta_ops.protocol.expression.implication import implied_predicate
 from delta_ops.protocol.expression.nodes import Column, Node, map_nodes
 from delta_ops.protocol.expression.resolution import Find, Found, locate
 from delta_ops.protocol.expression.time_functions import bind_time
-from delta_ops.protocol.predicate import TRUE, Predicate
+from delta_ops.protocol.predicate import TRUE, Predicate, parse_predicate
 from delta_ops.protocol.predicate.text import predicate_text
 from delta_ops.protocol.schema import ColumnPath, StructType
+
+C = TypeVar("C")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +57,18 @@ def selection_of_expression(
     if root is not None:
         implied = implied_predicate(bind_time(_strip_alias(root, alias, schema), now_ms), schema)
     return Selection(text=text, implied=implied, is_implied=False)
+
+
+def simplify_condition(condition: C | str) -> C | Predicate | str:
+    """Parse a text that only compares columns with literals; return any other condition as it is.
+
+    A predicate selects files and row groups exactly. For any other text, the engine raises the
+    better error.
+    """
+    if isinstance(condition, str):
+        with suppress(InvalidRequestError):
+            return parse_predicate(condition)
+    return condition
 
 
 def finder_with_alias(schema: StructType, alias: str | None) -> Find:

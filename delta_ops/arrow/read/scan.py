@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from datetime import date
 from functools import partial
@@ -33,12 +32,13 @@ from delta_ops.error_texts import first_line
 from delta_ops.errors import InvalidRequestError, StorageError, naming_table
 from delta_ops.log import Snapshot, Source, snapshot_of
 from delta_ops.planning.commit_changes import Deleted
+from delta_ops.planning.conditions import simplify_condition
 from delta_ops.planning.recorded_reads import record_read
 from delta_ops.planning.scan import plan_scan
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.expression import Expression
 from delta_ops.protocol.file_paths import canonical_path
-from delta_ops.protocol.predicate import Predicate, parse_predicate, resolve, to_arrow
+from delta_ops.protocol.predicate import Predicate, resolve, to_arrow
 from delta_ops.protocol.predicate import columns as predicate_columns
 from delta_ops.protocol.row_tracking import (
     RowColumns,
@@ -346,9 +346,7 @@ def _condition_of(
     predicate: Predicate | Expression | str | None, snapshot: Snapshot
 ) -> tuple[Predicate | None, Condition | None]:
     """The predicate for files, and a condition for rows if it says more than the predicate."""
-    if isinstance(predicate, str):
-        with suppress(InvalidRequestError):  # the condition's error says more
-            predicate = parse_predicate(predicate)
+    predicate = simplify_condition(predicate)
     if predicate is None or isinstance(predicate, Predicate):
         return predicate, None
     with naming_table(snapshot.uri):

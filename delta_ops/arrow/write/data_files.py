@@ -213,7 +213,7 @@ def _pieces(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa
 
 
 def _stored_columns(definition: TableDefinition) -> pa.Schema:
-    """Return the columns with values: all but those of type void."""
+    """Return the columns that files store: columns of type void are left out."""
     return pa.schema([field for field in definition.arrow_schema if not pt.is_null(field.type)])
 
 

@@ -149,7 +149,7 @@ class AssessedTable(NamedTuple):
     """Name of its maintenance job."""
     found: HealthReport | DeltaOpsError
     names: Collection[str] = (HEALTH,)
-    """Names of its checks; other names than those of health checks are ignored."""
+    """Names of its checks. A name that no health check has is ignored."""
 
 
 def changed_evaluations(

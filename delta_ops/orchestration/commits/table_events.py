@@ -171,7 +171,7 @@ def _operation(commit: Commit) -> str:
 
 
 def _commit_sentence(commit: Commit, made_by: CommitRun | None) -> str:
-    """Who committed what, as Markdown."""
+    """The operation of a commit and its writer, as Markdown."""
     who = "Another writer" if made_by is None else f"Run {made_by.run_id}, which did not report it,"
     operation = f" ({_operation(commit)})" if commit.operation else ""
     return plain_text(f"{who} committed version {commit.version}{operation}.")

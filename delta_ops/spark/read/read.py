@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from datetime import date
 from typing import NamedTuple
 
@@ -24,6 +23,7 @@ from delta_ops.clock import system_clock
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import Snapshot, Source, snapshot_of
 from delta_ops.planning.commit_changes import Deleted
+from delta_ops.planning.conditions import simplify_condition
 from delta_ops.planning.file_values import parse_partition_values
 from delta_ops.planning.recorded_reads import record_read
 from delta_ops.planning.scan import is_true_throughout, plan_columnar_scan
@@ -31,7 +31,7 @@ from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_schemas import deletion_vectors
 from delta_ops.protocol.expression import Expression
 from delta_ops.protocol.file_paths import absolute_paths, canonical_path, is_absolute
-from delta_ops.protocol.predicate import Predicate, parse_predicate
+from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.row_tracking import row_columns, tracked_definition, validate_ids
 from delta_ops.protocol.schema import LONG, StructField, StructType
 from delta_ops.protocol.schema.char_types import SQL_TYPE, char_lengths
@@ -119,9 +119,7 @@ def _condition_of(
     predicate: Predicate | Expression | Column | str, spark: SparkSession, snapshot: Snapshot
 ) -> tuple[Predicate, Condition | None]:
     """The predicate for files, and a condition for rows if it says more than the predicate."""
-    if isinstance(predicate, str):
-        with suppress(InvalidRequestError):  # the condition's error says more
-            predicate = parse_predicate(predicate)
+    predicate = simplify_condition(predicate)
     if isinstance(predicate, Predicate):
         return predicate, None
     condition = condition_of(predicate, spark, snapshot.schema, system_clock(), snapshot.uri)
