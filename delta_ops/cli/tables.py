@@ -20,6 +20,7 @@ from delta_ops.cli.options import (
     version_options,
 )
 from delta_ops.cli.render import command_error, progress, say, show_json
+from delta_ops.ddl.drop import confirmation_of
 from delta_ops.units import count_text, size_text
 
 
@@ -119,10 +120,10 @@ def drop_command(
 ) -> None:
     """Delete a table with all files under its root."""
     log = open_table(table, storage_options)
-    last_part = log.uri.rstrip("/").rpartition("/")[2]
+    confirmation = confirmation_of(log)
     if name is None and not dry_run:
-        raise click.UsageError(f"confirm by --yes-delete {last_part}, or look first by --dry-run")
-    name = last_part if name is None else name
+        raise click.UsageError(f"confirm with --yes-delete {confirmation}, or look with --dry-run")
+    name = confirmation if name is None else name
     with progress(wanted=not as_json) as on_event:
         result = ddl.drop_table(log, name, resume=resume, dry_run=dry_run, on_event=on_event)
     if as_json:

@@ -127,8 +127,13 @@ def _open(log: DeltaLog) -> Snapshot:
     return snapshot
 
 
+def confirmation_of(log: DeltaLog) -> str:
+    """The name that confirms a drop: the last part of the table's path."""
+    return log.uri.rstrip("/").rpartition("/")[2]
+
+
 def _validate_name(log: DeltaLog, name: str) -> None:
-    wanted = log.uri.rstrip("/").rpartition("/")[2]
+    wanted = confirmation_of(log)
     if not wanted or name != wanted:
         raise InvalidRequestError(
             f"{log.uri}: to delete this table and all files under it, give its name, {wanted!r}; "

@@ -118,6 +118,10 @@ def test_files_are_made_a_table(tmp_path: Path) -> None:
 
 def test_a_table_is_dropped_by_its_name(table: Path) -> None:
     assert run("drop", table).exit_code == 2
+    unconfirmed = run("drop", table)
+    assert unconfirmed.exit_code == 2
+    assert "confirm with --yes-delete orders" in unconfirmed.output
+    assert run("drop", table, "--dry-run").exit_code == 0
     refused = run("drop", table, "--yes-delete", "order")
     assert (refused.exit_code, "'orders'" in refused.stderr) == (1, True)
     num_files = len([each for each in table.rglob("*") if each.is_file()])
