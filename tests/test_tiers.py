@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,12 @@ def test_the_shards_of_a_collection_hold_each_test_once() -> None:
     assert whole
     assert all(parts)
     assert sorted(name for part in parts for name in part) == whole
+
+
+def test_each_test_file_has_a_name_of_its_own() -> None:
+    """Otherwise a run of several folders cannot import the second file of a name."""
+    names = [file.name for file in (PROJECT / "tests").rglob("test_*.py")]
+    assert [name for name, number in Counter(names).items() if number > 1] == []
 
 
 def collected_tests(shard: str) -> list[str]:

@@ -117,7 +117,6 @@ def test_files_are_made_a_table(tmp_path: Path) -> None:
 
 
 def test_a_table_is_dropped_by_its_name(table: Path) -> None:
-    assert run("drop", table).exit_code == 2
     unconfirmed = run("drop", table)
     assert unconfirmed.exit_code == 2
     assert "confirm with --yes-delete orders" in unconfirmed.output
