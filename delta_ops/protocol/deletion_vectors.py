@@ -117,7 +117,7 @@ def validate_size(vector: DeletionVector, num_rows: int | None) -> None:
         )
     if vector.size_in_bytes > _BASE_BYTES + _ROW_BYTES * vector.cardinality:
         raise MalformedVectorError(
-            f"it has {vector.size_in_bytes} bytes by the log, which is too few for "
+            f"it has {vector.size_in_bytes} bytes by the log, which is too many for "
             f"{vector.cardinality} rows"
         )
 

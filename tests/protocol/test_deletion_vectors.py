@@ -311,7 +311,7 @@ def optimized(rows: BitMap64) -> BitMap64:
             2**31 - 1,
             30,
             30,
-            "2147483647 bytes by the log, which is too few for 30 rows",
+            "2147483647 bytes by the log, which is too many for 30 rows",
             id="2 GiB",
         ),
         pytest.param(2**31 - 1, 30, None, "2147483647 bytes", id="2 GiB, rows unknown"),

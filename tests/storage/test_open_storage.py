@@ -211,3 +211,17 @@ def test_options_of_stores_on_a_local_path_import_no_client(tmp_path: Path) -> N
         "print({'s3fs', 'gcsfs', 'adlfs', 'aiohttp', 'botocore'} & sys.modules.keys())\n",
     )
     assert said == "set()\n"
+
+
+def test_a_local_path_takes_options_of_clients_that_are_not_installed(tmp_path: Path) -> None:
+    reported = run_without(
+        ["s3fs", "gcsfs", "adlfs"],
+        "from delta_ops.errors import InvalidRequestError\n"
+        "from delta_ops.storage import open_storage\n"
+        f"open_storage({str(tmp_path)!r}, {{'use_ssl': False, 's3_additional_kwargs': {{}}}})\n"
+        "try:\n"
+        f"    open_storage({str(tmp_path)!r}, {{'endpont_url': 'x'}})\n"
+        "except InvalidRequestError as error:\n"
+        "    print(error)\n",
+    )
+    assert "the closest option is endpoint_url" in reported

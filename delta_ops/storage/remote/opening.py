@@ -23,6 +23,7 @@ from delta_ops.errors import InvalidRequestError, MissingDependencyError, Storag
 from delta_ops.late_imports import importing
 from delta_ops.storage.addresses import address_refusal, validate_remote
 from delta_ops.storage.backends import backend_of, backends
+from delta_ops.storage.backends.backend import Backend
 from delta_ops.storage.backends.option_names import keep_value
 from delta_ops.storage.failures import describe_error, reveals
 from delta_ops.storage.hadoop import is_hadoop_name, translate_hadoop_names
@@ -163,7 +164,8 @@ def validate_unneeded(options: Options, place: str) -> None:
     """Reject options that no store has, for a place that needs no options, such as a local path.
 
     Options of stores are accepted there, since a lake on a disk and a lake in a bucket may share a
-    configuration.
+    configuration. Without all clients their options are unknown, so only likely misspellings are
+    rejected.
 
     Args:
         place: For messages.
@@ -174,13 +176,17 @@ def validate_unneeded(options: Options, place: str) -> None:
     unknown = [name for name in options if not _is_known(name)]
     if not unknown:
         return
-    known = _names_of_clients()
+    of_clients = [_names_of_client(each) for each in backends() if each.package]
+    known = frozenset(chain.from_iterable(of_clients))
+    cutoff = 0 if all(of_clients) else _CLOSE
     for name in unknown:
-        if name not in known:
-            near = get_close_matches(str(name).lower(), known | _names_of_stores(), n=1, cutoff=0)
+        if name in known:
+            continue
+        names = known | _names_of_stores()
+        for nearest in get_close_matches(str(name).lower(), names, n=1, cutoff=cutoff):
             raise InvalidRequestError(
                 f"{place}: the option {name} is unknown to every store; leave it out, since "
-                f"this place needs no options (the closest option is {near[0]})"
+                f"this place needs no options (the closest option is {nearest})"
             )
 
 
@@ -198,15 +204,14 @@ def _names_of_stores() -> frozenset[str]:
     return frozenset(found)
 
 
-def _names_of_clients() -> frozenset[str]:
-    """Names of options in the signatures of the installed clients; imports the clients."""
-    found: set[str] = set()
-    for backend in backends():
-        if backend.package:
-            with importing(), contextlib.suppress(ImportError):
-                file_system = fsspec.get_filesystem_class(backend.schemes[0])
-                found |= _options_of(cast("Hashable", file_system))
-    return frozenset(found) - {"self", "args", "kwargs"}
+def _names_of_client(backend: Backend) -> frozenset[str]:
+    """Names of options in the client's signature; empty if it is not installed. Imports it."""
+    try:
+        with importing():
+            file_system = fsspec.get_filesystem_class(backend.schemes[0])
+    except ImportError:
+        return frozenset()
+    return _options_of(cast("Hashable", file_system)) - {"self", "args", "kwargs"}
 
 
 def _nest(found: Options, options: Options) -> dict[str, Any]:
