@@ -240,7 +240,7 @@ def check_merge(
         try:
             expected = model(before, sources, on, clauses)
         except AmbiguousError:
-            with pytest.raises(InvalidRequestError, match="source rows"):
+            with pytest.raises(InvalidRequestError, match=r"matches \d+ source rows"):
                 merge.execute()
             assert DeltaLog(root).snapshot().version == version
             return

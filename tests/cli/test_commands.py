@@ -185,7 +185,7 @@ def test_where_a_vacuum_looks_and_what_it_keeps(table: Path, tmp_path: Path) -> 
     found = output("vacuum", table, "--keep-last", "99", "--dry-run")
     assert (found["paths"], found["planned_directories"]) == (["orphan"], 1)
     both = run("vacuum", table, "--lite", "--inventory", inventory)
-    assert (both.exit_code, "of an inventory" in both.stderr) == (1, True)
+    assert (both.exit_code, "instead of an inventory" in both.stderr) == (1, True)
     assert "Empty directories: 1." in run("vacuum", table, "--no-log-commits").stdout
     operations = [entry["operation"] for entry in output("history", table)]
     assert not any("VACUUM" in operation for operation in operations)

@@ -204,7 +204,7 @@ def test_a_restore_refuses_what_is_gone_outside(tmp_path: Path, kind: str) -> No
     overwrite(clone)
     for place in (tmp_path / "source").glob(kind):
         place.unlink()
-    with pytest.raises(DataFileError, match="or its deletion vector is"):
+    with pytest.raises(DataFileError, match="or its deletion vector is missing"):
         restore(clone, version=1)
     result = restore(clone, version=1, ignore_missing_files=True)
     assert len(result.missing) == (3 if kind == "*.parquet" else 1)

@@ -247,7 +247,7 @@ def test_files_that_are_gone_are_named(tmp_path: Path) -> None:
     (tmp_path / path).unlink()
     with pytest.raises(
         DataFileError,
-        match=rf"{path} or .* is missing.*be reverted; nothing",
+        match=rf"{path} or its deletion vector is missing.*cannot be reverted; nothing",
     ):
         revert(log, 3)
     assert log.snapshot().version == 4

@@ -255,7 +255,7 @@ def test_an_inventory_is_loaded_from_files_and_tables(tmp_path: Path) -> None:
     ("options", "message"),
     [
         ({"mode": "light"}, "no vacuum of mode 'light'"),
-        ({"mode": "lite", "inventory": pa.table({})}, "of an inventory"),
+        ({"mode": "lite", "inventory": pa.table({})}, "uses the log instead of an inventory"),
         ({"keep_last": -1}, "keep_last is -1"),
         ({"batch_files": 0}, "batch_files is 0"),
     ],

@@ -171,7 +171,7 @@ def test_a_merge_is_the_references(tmp_path: Path, delta_spark: DeltaSpark, seed
     try:
         expected = model(drawn.before, sources, on, clauses)
     except AmbiguousError:
-        with pytest.raises(InvalidRequestError, match="source rows"):
+        with pytest.raises(InvalidRequestError, match=r"matches \d+ source rows"):
             merge.execute()
         with pytest.raises(DeltaSparkError, match="DELTA_MULTIPLE_SOURCE_ROW_MATCHING"):
             delta_spark.sql(reported)

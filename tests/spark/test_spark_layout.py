@@ -237,7 +237,7 @@ def test_a_session_that_cannot_compile_says_who_can(spark: SparkSession, tmp_pat
     before = spark.conf.get(isolation)
     spark.conf.set(isolation, "true")
     try:
-        with pytest.raises(InvalidRequestError, match="the Arrow engine"):
+        with pytest.raises(InvalidRequestError, match="use a classic session, or the Arrow engine"):
             optimize(log, engine=ds.rewrite(spark), zorder_by=["a"])
     finally:
         spark.conf.set(isolation, before or "false")

@@ -502,7 +502,7 @@ def test_a_file_that_is_gone_is_one_sentence(
     (path,) = log.snapshot().files()["path"].to_pylist()
     log.storage.delete(path)
     target = DeltaLog(f"{log.uri}2", log.storage.client_options)
-    with pytest.raises(InvalidRequestError, match=r"is missing, and nothing was .*vacuum"):
+    with pytest.raises(InvalidRequestError, match=r"missing, and nothing was committed: .*vacuum"):
         ds.write(frame, target)
 
 

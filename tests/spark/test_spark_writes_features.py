@@ -230,12 +230,12 @@ def test_identity_values_past_the_last_are_refused(tmp_path: Path, spark: SparkS
     create(tmp_path, StructField("id", LONG, metadata=near), StructField("v", LONG))
     ds.write(spark.range(0).withColumnRenamed("id", "v"), tmp_path)
     rows_of_task = spark.range(20, numPartitions=1).withColumnRenamed("id", "v")
-    with pytest.raises(InvalidRequestError, match="no values"):
+    with pytest.raises(InvalidRequestError, match="no values of its type left"):
         ds.write(rows_of_task, tmp_path)
     assert not list(tmp_path.rglob("*.parquet"))
     used_up = {**near, "delta.identity.highWaterMark": -(2**63)}
     create(tmp_path / "u", StructField("id", LONG, metadata=used_up), StructField("v", LONG))
-    with pytest.raises(InvalidRequestError, match="no values"):
+    with pytest.raises(InvalidRequestError, match="no values of its type left"):
         ds.write(rows_of_task, tmp_path / "u")
 
 

@@ -149,7 +149,7 @@ def test_files_in_other_buckets_are_read_with_the_options_of_the_table() -> None
 
 def test_a_local_table_does_not_lead_to_the_store(tmp_path: Any) -> None:
     write_log(tmp_path, [[add("shelf://other/a.parquet")]])
-    with pytest.raises(OutsideFileError, match="the table's location"):
+    with pytest.raises(OutsideFileError, match="outside the table's location"):
         da.to_table(tmp_path)
 
 
