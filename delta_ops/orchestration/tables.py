@@ -84,8 +84,7 @@ def table_parts(asset_key: dg.AssetKey, metadata: Mapping[str, Any]) -> Sequence
         None if the metadata name no table.
 
     Raises:
-        InvalidRequestError: The value is neither a text nor a list of texts, or `dagster/uri` is
-            also given.
+        InvalidRequestError: The value is neither a text nor a list of texts.
     """
     value = metadata.get(TABLE_KEY)
     given = value.value if isinstance(value, dg.MetadataValue) else value
@@ -98,10 +97,6 @@ def table_parts(asset_key: dg.AssetKey, metadata: Mapping[str, Any]) -> Sequence
         raise InvalidRequestError(
             f"the metadata of asset {asset} have the {TABLE_KEY} {given!r}, of type "
             f"{type(given).__name__}; give the name of its table below root, such as sales/orders"
-        )
-    if metadata.get("dagster/uri"):
-        raise InvalidRequestError(
-            f"the metadata of asset {asset} have both {TABLE_KEY} and dagster/uri; give one"
         )
     return [*parts]
 
@@ -116,7 +111,7 @@ def uri_elsewhere(asset_key: dg.AssetKey, metadata: Mapping[str, Any], uri: str)
         None if the metadata name no location, or name `uri`.
 
     Raises:
-        InvalidRequestError: The value is not a text.
+        InvalidRequestError: The value is not a text, or `delta/table` names another location.
     """
     value = metadata.get("dagster/uri")
     given = value.value if isinstance(value, dg.MetadataValue) else value
@@ -127,7 +122,14 @@ def uri_elsewhere(asset_key: dg.AssetKey, metadata: Mapping[str, Any], uri: str)
             f"the metadata of asset {asset_key.to_user_string()} have the dagster/uri {given!r}, "
             f"of type {type(given).__name__}; give the path or URI of its table"
         )
-    return None if _place(given) == _place(redact(uri)) else given
+    if _place(given) == _place(redact(uri)):
+        return None
+    if metadata.get(TABLE_KEY):
+        raise InvalidRequestError(
+            f"the metadata of asset {asset_key.to_user_string()} have both {TABLE_KEY} and "
+            "dagster/uri, which name two locations; give one"
+        )
+    return given
 
 
 def _place(uri: str) -> str:

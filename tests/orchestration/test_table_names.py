@@ -59,6 +59,25 @@ def test_maintenance_and_the_definition_name_the_same_table(tmp_path: Path) -> N
     assert isinstance(described, dg.AssetsDefinition)
     metadata = described.metadata_by_key[asset.key]
     assert metadata["dagster/uri"].value == f"{tmp_path}/old/orders"
+    assert tables_of(lake, [described]) == [table]
+
+
+@pytest.mark.parametrize("manager", MANAGERS)
+def test_an_asset_whose_definition_shows_its_table_is_written_and_read_there(
+    tmp_path: Path, instance: dg.DagsterInstance, manager: Any
+) -> None:
+    got = []
+
+    @dg.asset
+    def reader(renamed: pa.Table) -> None:
+        got.append(renamed)
+
+    lake = DeltaLogResource(root=str(tmp_path))
+    (shown,) = add_table_metadata([asset_with(delta_table="old/orders")], lake.table)
+    resources = {"io_manager": manager(str(tmp_path))}
+    dg.materialize([shown, reader], resources=resources, instance=instance)
+    assert da.to_table(tmp_path / "old/orders").equals(ROWS)
+    assert got[0].equals(ROWS)
 
 
 def test_the_definition_of_an_asset_elsewhere_has_the_address_of_its_place(tmp_path: Path) -> None:
