@@ -89,6 +89,22 @@ def test_a_dictionary_of_optional_values_leaves_out_partitions_without_files(
     assert set(found) == {"red"}
 
 
+def test_an_optional_dictionary_is_none_before_there_is_a_table(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    annotation = dict[str, pa.Table] | None
+    assert read(tmp_path, instance, paints, annotation) is None
+    dg.materialize([paints], partition_key="red", resources=manager(tmp_path), instance=instance)
+    assert set(read(tmp_path, instance, paints, annotation)) == {"red", "blue", "green"}
+
+
+def test_an_input_by_partitions_without_a_table_names_the_annotation(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    with pytest.raises(TableNotFoundError, match=r"with Optional\[dict\[str, Table\]\] to take"):
+        read(tmp_path, instance, paints, dict[str, pa.Table])
+
+
 def test_a_dictionary_has_only_the_partitions_that_are_mapped_to_the_reader(
     tmp_path: Path, instance: dg.DagsterInstance
 ) -> None:

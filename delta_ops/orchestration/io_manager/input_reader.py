@@ -2,8 +2,8 @@
 
 An input that is annotated with `dict[str, X]` is a dictionary of partition keys and values of type
 X, each with the rows of one partition. A partition without rows has an empty value; with
-`dict[str, Optional[X]]`, a partition without files is left out. Any other input has the rows of all
-its partitions.
+`dict[str, Optional[X]]`, a partition without files is left out. `Optional[dict[str, X]]` is None if
+there is no table. Any other input has the rows of all its partitions.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from delta_ops.orchestration.io_manager.output_settings import PartitionExpr
 from delta_ops.orchestration.io_manager.partitions import partition_predicate
 from delta_ops.orchestration.io_manager.type_handlers import (
     TableRead,
+    drop_none,
     holds_rows,
     takes_none,
     value_of_table,
@@ -204,9 +205,10 @@ class InputReader:
 
 def partition_type(annotation: Any) -> Any:
     """The type of each partition in an annotation `dict[str, X]`; None for another annotation."""
-    if get_origin(annotation) not in (dict, Mapping):
+    wanted = drop_none(annotation)
+    if get_origin(wanted) not in (dict, Mapping):
         return None
-    return get_args(annotation)[1]
+    return get_args(wanted)[1]
 
 
 def has_files(snapshot: Snapshot, predicate: Predicate | None) -> bool:
@@ -215,5 +217,8 @@ def has_files(snapshot: Snapshot, predicate: Predicate | None) -> bool:
 
 
 def _type_name(annotation: Any) -> str:
+    each = partition_type(annotation)
+    if each is not None:
+        return f"dict[str, {_type_name(each)}]"
     name: str = getattr(annotation, "__name__", str(annotation))
     return name

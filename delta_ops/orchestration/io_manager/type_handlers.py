@@ -173,7 +173,7 @@ def value_of_table(wanted: Any, read: TableRead) -> Any:
     Raises:
         InvalidRequestError: No handler supports the annotated type.
     """
-    wanted = _drop_none(wanted)
+    wanted = drop_none(wanted)
     if wanted in (Any, object):
         return read.snapshot
     handler = _find_handler(wanted) if isinstance(wanted, type) else None
@@ -195,7 +195,7 @@ def takes_none(annotation: Any) -> bool:
 
 def holds_rows(annotation: Any) -> bool:
     """Whether a value of the annotated type has rows. A handle of the table has none."""
-    wanted = _drop_none(annotation)
+    wanted = drop_none(annotation)
     handles = (Snapshot, DeltaLog)
     return wanted not in (Any, object) and not (isinstance(wanted, type) and wanted in handles)
 
@@ -213,7 +213,8 @@ def is_spark_type(python_type: type) -> bool:
     )
 
 
-def _drop_none(annotation: Any) -> Any:
+def drop_none(annotation: Any) -> Any:
+    """The annotation `X` of `Optional[X]`; any other annotation stays."""
     if get_origin(annotation) not in (Union, types.UnionType):
         return annotation
     others = [each for each in get_args(annotation) if each is not type(None)]
