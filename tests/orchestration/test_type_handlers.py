@@ -388,6 +388,33 @@ def test_a_type_of_the_users_own(tmp_path: Path, instance: dg.DagsterInstance) -
     assert found == [Names(["a"])]
 
 
+class Marks(list[int]):
+    """A list of a user's own."""
+
+
+@pytest.mark.usefixtures("own_handlers")
+@pytest.mark.parametrize("value", [Marks([1, 2]), Marks()])
+def test_a_list_of_the_users_own(
+    tmp_path: Path, instance: dg.DagsterInstance, value: Marks
+) -> None:
+    def rows_of(marks: Marks) -> pa.Table:
+        return pa.table({"mark": pa.array(marks, pa.int64())})
+
+    register_type_handler(TypeHandler(python_type=Marks, to_rows=rows_of))
+    assert run(instance, tmp_path, returned(value, Marks)).success
+    assert da.to_table(tmp_path / "numbers").equals(rows_of(value))
+
+
+@pytest.mark.usefixtures("own_handlers")
+def test_a_handler_of_all_lists_leaves_the_parts_of_sources_alone(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    register_type_handler(TypeHandler(python_type=list, to_rows=lambda _: pa.table({"x": [0]})))
+    parts = [SourcePart(data=pa.table({"x": [1]}), source="a", position=1)]
+    assert run(instance, tmp_path, returned(parts, list[SourcePart])).success
+    assert da.to_table(tmp_path / "numbers").to_pydict() == {"x": [1]}
+
+
 def _head(num_rows: int, frame: pl.DataFrame) -> pa.Table:
     return frame.head(num_rows).to_arrow()
 

@@ -26,7 +26,12 @@ from delta_ops.orchestration.io_manager.output_txns import (
     user_metadata,
     write_txns,
 )
-from delta_ops.orchestration.io_manager.type_handlers import is_spark_data, rows_of, schema_of_rows
+from delta_ops.orchestration.io_manager.type_handlers import (
+    has_handler,
+    is_spark_data,
+    rows_of,
+    schema_of_rows,
+)
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.transaction import CommitResult, Hook, Transaction, Txn, begin
 from delta_ops.transaction.column_rules import odd_names
@@ -81,7 +86,7 @@ class OutputWriter:
 
     def write(self, value: Any) -> WrittenOutput:
         """Commit the value of an asset: rows, source parts, or the asset's own table."""
-        if isinstance(value, list):
+        if _is_parts(value):
             parts = self._drop_ignored(self.write_parts(value))
             return WrittenOutput(parts, is_replaced=False, mode=self.settings.mode)
         is_replaced = self.settings.mode == "overwrite"
@@ -286,3 +291,10 @@ class OutputWriter:
         from delta_ops import arrow
 
         return arrow.write(transaction, data, **options)
+
+
+def _is_parts(value: Any) -> bool:
+    """Whether a value is a list of source parts; a type handler may support other lists."""
+    if not isinstance(value, list):
+        return False
+    return any(isinstance(each, SourcePart) for each in value) or not has_handler(type(value))
