@@ -15,12 +15,14 @@ from dagster._core.loader import LoadingContextForTest
 from deltalake import write_deltalake
 
 import delta_ops.arrow as da
+from delta_ops.log import DeltaLog
 from delta_ops.orchestration import (
     DeltaIOManager,
     DeltaLogResource,
     delta_ops_definitions,
     maintenance_config,
 )
+from delta_ops.orchestration.checks import table_checks
 
 ROWS = pa.table({"country": ["BE", "DE", "NL"], "amount": [10, 20, 30]})
 RESTORE = {
@@ -118,6 +120,27 @@ def test_a_commit_of_another_writer_leaves_our_checks_evaluated(
         "columns_are_unchanged": True,
         "row_count_is_plausible": True,
     }
+
+
+@pytest.mark.parametrize("error", [OSError("the store is away"), ValueError("a fault of ours")])
+def test_a_check_that_raises_an_error_fails_and_stops_neither_a_tick_nor_a_run(
+    tmp_path: Path,
+    location: dg.Definitions,
+    instance: dg.DagsterInstance,
+    monkeypatch: pytest.MonkeyPatch,
+    error: Exception,
+) -> None:
+    def load(_log: DeltaLog) -> None:
+        raise error
+
+    materialize(location, instance, 10)
+    write_deltalake(tmp_path / "orders", ROWS, mode="append")
+    monkeypatch.setattr(table_checks, "load_figures", load)
+    event, *_ = tick(location, instance)
+    assert isinstance(event, dg.AssetMaterialization)
+    assert (shown(instance)["health"], shown(instance)["columns_are_unchanged"]) == (False, True)
+    run(location, instance, "delta_maintenance", maintenance_config(["orders"]))
+    assert shown(instance)["health"] is False
 
 
 def test_rows_that_only_data_files_can_count_are_not_counted_in_a_tick(

@@ -15,8 +15,12 @@ from delta_ops.arguments import validate_arguments
 from delta_ops.arrow import count_rows
 from delta_ops.errors import DeltaOpsError, InvalidRequestError
 from delta_ops.log import Snapshot
-from delta_ops.orchestration.checks.check_ops import Evaluation, TableChecks, check_op
-from delta_ops.orchestration.checks.check_results import failed_result
+from delta_ops.orchestration.checks.check_ops import (
+    Evaluation,
+    TableChecks,
+    check_op,
+    failed_result,
+)
 from delta_ops.orchestration.dagster_compat import last_reported_value
 from delta_ops.orchestration.markdown import code_text
 from delta_ops.orchestration.metadata import column_schema, row_count

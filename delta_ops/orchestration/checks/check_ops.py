@@ -14,7 +14,8 @@ from typing import Any
 
 import dagster as dg
 
-from delta_ops.errors import InvalidRequestError
+from delta_ops.errors import DeltaOpsError, InvalidRequestError
+from delta_ops.maintenance.fleet.failures import attempt
 from delta_ops.orchestration.dagster_compat import (
     code_location,
     log_check_evaluation,
@@ -22,6 +23,7 @@ from delta_ops.orchestration.dagster_compat import (
     repository_of,
 )
 from delta_ops.orchestration.dagster_versions import AssetCheckEvaluation
+from delta_ops.orchestration.markdown import plain_text
 from delta_ops.orchestration.tables import TableRef
 
 _PRIORITY: Mapping[str, str] = {"dagster/priority": "-100"}
@@ -132,6 +134,8 @@ class OwnChecks:
     ) -> list[AssetCheckEvaluation]:
         """Evaluate the checks of an asset without their op.
 
+        A check that raises an error has failed, so that it does not stop the run or the tick.
+
         Args:
             of_maintenance: Whether to evaluate only checks whose results maintenance changes.
         """
@@ -142,8 +146,24 @@ class OwnChecks:
         return [
             check_evaluation(asset_key, result, scene.target)
             for checks, keys in kinds.values()
-            for result in checks.evaluate(scene, keys)
+            for result in _attempt_checks(checks, scene, keys)
         ]
+
+
+def _attempt_checks(
+    checks: TableChecks, scene: Evaluation, keys: Collection[dg.AssetCheckKey]
+) -> list[dg.AssetCheckResult]:
+    results, failure = attempt(lambda: list(checks.evaluate(scene, keys)))
+    if failure is not None:
+        return [failed_result(failure.message, key.name) for key in keys]
+    return results or []
+
+
+def failed_result(reason: DeltaOpsError | str, check_name: str) -> dg.AssetCheckResult:
+    """The check result of a table that cannot be read."""
+    return dg.AssetCheckResult(
+        check_name=check_name, passed=False, description=plain_text(str(reason))
+    )
 
 
 def log_check_results(

@@ -12,7 +12,7 @@ import dagster as dg
 from delta_ops.errors import DeltaOpsError
 from delta_ops.maintenance import HealthReport, Operation
 from delta_ops.maintenance.thresholds import Finding, Measure
-from delta_ops.orchestration.checks.check_ops import check_evaluation
+from delta_ops.orchestration.checks.check_ops import check_evaluation, failed_result
 from delta_ops.orchestration.checks.finding_texts import finding_text
 from delta_ops.orchestration.dagster_compat import CheckState, latest_check_states
 from delta_ops.orchestration.dagster_versions import AssetCheckEvaluation
@@ -132,13 +132,6 @@ def _severity(*, is_error: bool) -> dg.AssetCheckSeverity:
 
 def _plain_value(value: float | tuple[str, ...]) -> float | str:
     return (", ".join(value) or "none") if isinstance(value, tuple) else value
-
-
-def failed_result(reason: DeltaOpsError | str, check_name: str) -> dg.AssetCheckResult:
-    """The check result of a table that cannot be read."""
-    return dg.AssetCheckResult(
-        check_name=check_name, passed=False, description=plain_text(str(reason))
-    )
 
 
 class AssessedTable(NamedTuple):

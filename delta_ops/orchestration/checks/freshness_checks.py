@@ -15,8 +15,7 @@ from delta_ops.clock import Clock, system_clock
 from delta_ops.errors import DeltaOpsError, InvalidRequestError
 from delta_ops.log import DeltaLog
 from delta_ops.log.history.history import HistoryEntry
-from delta_ops.orchestration.checks.check_ops import TableChecks, check_op
-from delta_ops.orchestration.checks.check_results import failed_result
+from delta_ops.orchestration.checks.check_ops import TableChecks, check_op, failed_result
 from delta_ops.orchestration.table_versions import changes_rows
 from delta_ops.orchestration.tables import TableRef
 from delta_ops.protocol.values.wide_timestamps import utc_text

@@ -23,14 +23,13 @@ from delta_ops.maintenance.health.figures import load_figures
 from delta_ops.maintenance.health.report import assess_table
 from delta_ops.maintenance.thresholds import Measure
 from delta_ops.orchestration.card.table_card import table_card
-from delta_ops.orchestration.checks.check_ops import Evaluation, TableChecks, check_op
-from delta_ops.orchestration.checks.check_results import (
-    HEALTH,
-    LOST,
-    Cure,
+from delta_ops.orchestration.checks.check_ops import (
+    Evaluation,
+    TableChecks,
+    check_op,
     failed_result,
-    health_results,
 )
+from delta_ops.orchestration.checks.check_results import HEALTH, LOST, Cure, health_results
 from delta_ops.orchestration.policies.choice import PolicyJobs, choose_policy, jobs_of
 from delta_ops.orchestration.tables import TableRef
 
