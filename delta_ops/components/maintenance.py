@@ -110,7 +110,7 @@ class DeltaMaintenanceComponent(dg.Component, PlacedAttributes):
         policies_from(self.policies)
         if not self.tables and not self.assets_from:
             reason = (
-                "there is no table to maintain; give asset keys in keys, or folders in assets_from"
+                "there is no table to maintain; give asset keys here, or folders in assets_from"
             )
             raise AttributeRefusedError("tables", reason)
 
