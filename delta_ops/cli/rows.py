@@ -32,10 +32,12 @@ def _split_columns(
 ) -> list[str] | None:
     """Names separated by commas outside of backticks; None means all columns."""
     names = [name.strip() for text in texts for name in _COLUMN.findall(text)]
+    if texts and not any(names):
+        raise click.BadParameter("give the name of a column")
     return [name for name in names if name] or None
 
 
-_COLUMN = re.compile(r"(?:`(?:[^`]|``)*`|[^,`])+")
+_COLUMN = re.compile(r"(?:`(?:[^`]|``)*`|[^,])+")
 _columns_option = click.option(
     "columns",
     "--columns",
