@@ -184,7 +184,8 @@ def _rules(table: str) -> Rules:
         if pa.types.is_null(target):
             raise InvalidRequestError(
                 f"{table}: column {path!r} is void in the table and {source} in the data; leave it "
-                "out of the data, or pass merge_schema=True to give the column this type"
+                "out of the data, or give the column this type by a write or a merge with "
+                "merge_schema=True"
             )
         if kinds not in _CASTS:
             raise InvalidRequestError(f"{misfit}; {_CURES.get(kinds, 'cast it')}")

@@ -10,7 +10,14 @@ from enum import Enum
 from typing import Any
 
 from delta_ops.errors import InvalidRequestError
-from delta_ops.protocol.schema import ArrayType, ColumnPath, MapType, StructType, find_field
+from delta_ops.protocol.schema import (
+    VOID,
+    ArrayType,
+    ColumnPath,
+    MapType,
+    StructType,
+    find_field,
+)
 from delta_ops.protocol.schema.column_names import find_columns, name_of_path, path_of_name
 from delta_ops.protocol.schema.widening import is_number
 from delta_ops.transaction.requests import Clause
@@ -101,13 +108,14 @@ def new_columns(
 ) -> StructType:
     """Return the source columns that clauses use and that may add or extend a table column.
 
-    A clause that sets a column that only the source has adds that column, with any value.
+    A clause that sets a column that only the source has adds that column, with any value. A void
+    column counts as missing in the table, because it takes the type of the source.
 
     Raises:
         InvalidRequestError: An excluded column does not exist.
     """
     names = {name for each in clauses if each.takes_all for name in _all_names(each, source)}
-    known = target.fields_by_lower_name
+    known = {each.name.lower() for each in target.fields if each.data_type != VOID}
     for each in clauses:
         for name, *_ in assigned_values(each, target_alias, target):
             if name.lower() not in known:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -63,6 +63,20 @@ def test_a_void_column_takes_a_type_on_request(tmp_path: Path) -> None:
     da.write(tmp_path, TYPED, mode="append", merge_schema=True)
     assert values_of(tmp_path) == {(1, None), (2, "a")}
     assert da.to_table(tmp_path, predicate=parse_predicate("v = 'a'")).num_rows == 1
+
+
+@pytest.mark.parametrize(
+    "values",
+    [["a", "b"], [1, 2], [{"a": 1}, None], pa.nulls(2)],
+    ids=["texts", "numbers", "structs", "nulls"],
+)
+def test_a_merge_gives_a_void_column_a_type_on_request(tmp_path: Path, values: Any) -> None:
+    da.write(tmp_path, NULLS)
+    merge = da.merge(
+        tmp_path, pa.table({"x": [1, 2], "v": values}), "target.x = source.x", merge_schema=True
+    )
+    merge.when_matched_update({"v": "source.v"}).when_not_matched_insert_all().execute()
+    assert da.to_table(tmp_path).sort_by("x")["v"].to_pylist() == pa.array(values).to_pylist()
 
 
 def test_every_change_keeps_a_void_column(tmp_path: Path) -> None:
