@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import shutil
 from collections.abc import Iterator
@@ -35,6 +36,12 @@ def test_every_command_has_an_example_and_every_example_a_command() -> None:
     for name, example in EXAMPLES.items():
         words = example.split()
         assert " ".join(words[: 1 + 2 * (" " in name) : 2] if " " in name else words[:1]) == name
+
+
+def test_the_page_of_the_terminal_lists_every_command() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "terminal.md").read_text()
+    calls = re.findall(r"^\| `delta-ops (.*?)(?: [A-Z_]+|`)", page, re.MULTILINE)
+    assert sorted(name for call in calls for name in call.split(r" \| ")) == sorted(cli.commands)
 
 
 def test_every_command_is_in_one_group_and_each_operation_in_maintenance() -> None:

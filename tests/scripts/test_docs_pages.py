@@ -39,7 +39,7 @@ def test_the_navigation_has_each_page_once() -> None:
 
 
 def test_the_list_for_the_checkout_has_the_order_of_the_navigation() -> None:
-    listed = re.findall(r"^\| \[[^]]+\]\(([\w-]+\.md)\)", (DOCS / "README.md").read_text(), re.M)
+    listed = re.findall(r"^\| \[[^]]+\]\(([\w/-]+\.md)\)", (DOCS / "README.md").read_text(), re.M)
     assert listed == [page for page in NAVIGATION if page in listed]
 
 
