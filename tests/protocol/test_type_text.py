@@ -18,7 +18,7 @@ from delta_ops.protocol.schema import (
     StructType,
 )
 from delta_ops.protocol.schema.column_names import name_of_path, path_of_name
-from delta_ops.protocol.schema.type_text import parse_type
+from delta_ops.protocol.schema.type_text import parse_type, type_text
 
 
 @pytest.mark.parametrize(
@@ -43,8 +43,15 @@ from delta_ops.protocol.schema.type_text import parse_type
         ),
     ],
 )
-def test_a_type_is_read(text: str, data_type: DataType) -> None:
+def test_a_type_is_read_and_shown(text: str, data_type: DataType) -> None:
     assert parse_type(text) == data_type
+    assert parse_type(type_text(data_type)) == data_type
+
+
+def test_a_shown_type_has_the_names_of_sql() -> None:
+    a, b = StructField("a", LONG, nullable=False), StructField("b c", MapType(STRING, INTEGER))
+    shown = "array<struct<a:bigint NOT NULL,`b c`:map<string,int>>>"
+    assert type_text(ArrayType(StructType((a, b)))) == shown
 
 
 @pytest.mark.parametrize(

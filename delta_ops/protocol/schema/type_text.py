@@ -33,7 +33,7 @@ from delta_ops.protocol.schema import (
     StructField,
     StructType,
 )
-from delta_ops.protocol.schema.column_names import name_of_column
+from delta_ops.protocol.schema.column_names import name_of_path
 
 _NAMES: Mapping[str, DataType] = {
     "string": STRING,
@@ -78,7 +78,7 @@ def parse_type(text: str) -> DataType:
 
 
 def type_text(data_type: DataType) -> str:
-    """The type in Spark SQL; `parse_type` parses it.
+    """The type in Spark SQL; `parse_type` parses it, except `NOT NULL` and void.
 
     A type that this version does not know has its name in the log.
 
@@ -98,7 +98,7 @@ def type_text(data_type: DataType) -> str:
 
 def _field_text(field: StructField) -> str:
     required = "" if field.nullable else " NOT NULL"
-    return f"{name_of_column(field.name)}:{type_text(field.data_type)}{required}"
+    return f"{name_of_path((field.name,))}:{type_text(field.data_type)}{required}"
 
 
 def _tokens(text: str) -> list[str]:
