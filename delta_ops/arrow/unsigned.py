@@ -12,6 +12,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as pt
 
+from delta_ops.arrow.casting import plan_fit
+from delta_ops.arrow.nesting import is_list
+from delta_ops.errors import InvalidRequestError
+
 _EVERY_VALUE = pa.decimal128(20, 0)
 
 
@@ -25,17 +29,29 @@ def signed_fields(fields: Iterable[pa.Field], given: Any) -> list[pa.Field]:
 
 
 def _signed_field(field: pa.Field, given: Any) -> pa.Field:
-    long = _replace(field.type, pa.int64())
-    if long == field.type:
-        return field
-    if isinstance(given, pa.Table | pa.RecordBatch):
-        try:
-            given.column(field.name).cast(long)
-        except pa.ArrowInvalid:  # a value does not fit
-            pass
-        else:
-            return field.with_type(long)
-    return field.with_type(_replace(field.type, _EVERY_VALUE))
+    long = _replace_in(field, pa.int64())
+    if long.type == field.type or _fits(given, field, long):
+        return long
+    return _replace_in(field, _EVERY_VALUE)
+
+
+def _fits(given: Any, field: pa.Field, wanted: pa.Field) -> bool:
+    """Whether the data are in memory, and all values of the field fit another type."""
+    if not isinstance(given, pa.Table | pa.RecordBatch):
+        return False
+    index = given.schema.get_field_index(field.name)
+    if index < 0:  # the name occurs twice, which is rejected later
+        return False
+    fit = plan_fit(pa.schema([field]), pa.schema([wanted]), "")
+    column = given.select([index])
+    batches = column.to_batches() if isinstance(column, pa.Table) else [column]
+    try:
+        for batch in batches:
+            for _ in fit(batch):
+                pass
+    except InvalidRequestError:
+        return False
+    return True
 
 
 def _replace(data_type: pa.DataType, wanted: pa.DataType) -> pa.DataType:
@@ -46,10 +62,9 @@ def _replace(data_type: pa.DataType, wanted: pa.DataType) -> pa.DataType:
         return data_type if value_type == data_type.value_type else value_type
     if pt.is_struct(data_type):
         return pa.struct([_replace_in(each, wanted) for each in data_type])
-    if pt.is_list(data_type):
-        return pa.list_(_replace_in(data_type.value_field, wanted))
-    if pt.is_large_list(data_type):
-        return pa.large_list(_replace_in(data_type.value_field, wanted))
+    if is_list(data_type):
+        element = _replace_in(data_type.value_field, wanted)
+        return data_type if element == data_type.value_field else pa.list_(element)
     if pt.is_map(data_type):
         key, item = data_type.key_field, data_type.item_field
         return pa.map_(_replace_in(key, wanted), _replace_in(item, wanted))

@@ -8,6 +8,7 @@ import dagster as dg
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import delta_ops.arrow as da
@@ -23,6 +24,10 @@ LARGE = 2**63
 
 def unsigned(*values: int) -> pa.Table:
     return pa.table({"x": pa.array(values, pa.uint64())})
+
+
+def encoded(*values: int) -> pa.Table:
+    return pa.table({"x": pc.run_end_encode(pa.array(values, pa.uint64()))})
 
 
 def write(root: Path, instance: dg.DagsterInstance, *outputs: Any, **metadata: Any) -> DeltaLog:
@@ -47,6 +52,8 @@ def write(root: Path, instance: dg.DagsterInstance, *outputs: Any, **metadata: A
         pytest.param(unsigned(1).to_reader(), DecimalType(20, 0), id="a stream"),
         pytest.param(pl.DataFrame(unsigned(1)), LONG, id="polars"),
         pytest.param(unsigned(1).to_pandas(), LONG, id="pandas"),
+        pytest.param(encoded(1, 1), LONG, id="run ends"),
+        pytest.param(encoded(LARGE), DecimalType(20, 0), id="run ends that do not fit"),
     ],
 )
 def test_unsigned_integers_become_a_long_or_a_decimal(
@@ -72,6 +79,20 @@ def test_unsigned_integers_are_found_at_any_depth(tmp_path: Path) -> None:
     da.write(tmp_path, rows)
     (found,) = da.to_table(tmp_path)["s"].to_pylist()
     assert found == {"a": [Decimal(LARGE)], "m": [("k", Decimal(1))]}
+
+
+@pytest.mark.parametrize("layout", [pa.list_(pa.uint64(), 1), pa.list_view(pa.uint64())], ids=str)
+def test_unsigned_integers_are_found_in_each_layout_of_lists(
+    tmp_path: Path, layout: pa.DataType
+) -> None:
+    da.write(tmp_path, pa.table({"x": pa.array([[1], [2]], layout)}))
+    assert da.to_table(tmp_path)["x"].type == pa.list_(pa.int64())
+
+
+def test_a_name_of_unsigned_integers_that_occurs_twice_is_refused(tmp_path: Path) -> None:
+    (column,) = unsigned(1).columns
+    with pytest.raises(InvalidRequestError, match="Columns x and x"):
+        da.write(tmp_path, pa.table([column, column], names=["x", "x"]))
 
 
 def test_a_merge_creates_and_adds_columns_of_unsigned_integers(
