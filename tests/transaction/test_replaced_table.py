@@ -233,6 +233,25 @@ def test_a_first_commit_that_was_cleaned_up_meanwhile_is_kept(tmp_path: Path) ->
     assert sorted(da.to_table(tmp_path)["id"].to_pylist()) == [1, 2]
 
 
+def test_a_hook_after_a_table_was_replaced_learns_which_version_was_committed(
+    log: DeltaLog,
+) -> None:
+    opened = []
+
+    def open_again(committed: CommittedVersion) -> None:
+        replace_by(NEW, NEW)(log)
+        create_checkpoint(DeltaLog(log.uri))
+        (Path(log.uri) / "_delta_log" / commit_name(committed.version)).unlink()
+        with pytest.raises(TableReplacedError, match="Version 1 was committed before"):
+            committed.open_snapshot()
+
+        opened.append(committed)
+
+    with pytest.raises(TableReplacedError, match="id was"):
+        da.write(log, OLD, hooks=[open_again])
+    assert opened
+
+
 def test_a_table_that_is_replaced_just_after_its_first_commit_is_reported(tmp_path: Path) -> None:
     def make_again(committed: CommittedVersion) -> None:
         shutil.rmtree(tmp_path)

@@ -118,7 +118,7 @@ class _PieceWriter:
 def _plan_split(
     snapshot: Snapshot, group: RewriteGroup
 ) -> Callable[[Iterator[SortedRows]], Iterator[Iterator[SortedRows]]]:
-    """Plan how to split sorted rows where the rows of `group.apart` start."""
+    """Plan how to split sorted rows where the rows of `group.separate` start."""
     if group.separate is None:
         return lambda rows: iter([rows])
     is_separate = to_arrow(resolve(group.separate, snapshot.schema), snapshot.schema)

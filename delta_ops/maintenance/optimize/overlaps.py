@@ -5,7 +5,7 @@ itself; late data overlaps older files. At most `MOST_DEPTH` files may hold a va
 be more, the files that reduce the depth most for their bytes are rewritten, too. These are the late
 data of earlier runs: a few files with wide ranges, and not the many files that were in place long
 before. This works only if late data does not share a file with new data that continues the table;
-see `RewriteGroup.apart`.
+see `RewriteGroup.separate`.
 
 If all data has wide ranges, this would rewrite the table again and again. So at most `_MOST_SHARE`
 times the bytes of new files are chosen; beyond that, the caller chooses by size. If files are many

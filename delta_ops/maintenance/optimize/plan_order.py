@@ -102,7 +102,7 @@ class Chosen(NamedTuple):
 
     files: Ints
     last_in_place: Ints = _NONE
-    """Rows beyond this file, if there is one, are kept apart, as by `RewriteGroup.apart`."""
+    """Rows beyond this file, if there is one, are kept apart, as by `RewriteGroup.separate`."""
 
 
 def choose_files(

@@ -101,7 +101,7 @@ class CommittedVersion:
         if self.read_snapshot is None or self.read_snapshot.metadata.id == snapshot.metadata.id:
             return snapshot
         raise TableReplacedError(
-            self.log.uri, "is no longer there", "Version {self.version} was committed before."
+            self.log.uri, "is no longer there", f"Version {self.version} was committed before."
         )
 
 
