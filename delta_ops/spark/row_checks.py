@@ -126,9 +126,8 @@ def expression_checks(
     of_expressions = [each for each in wanted if isinstance(each, ExpressionRule)]
     if not of_expressions:
         return
-    empty = empty_rows(spark, definition.schema)
-    for rule in of_expressions:
-        condition = _validated_condition(rule, definition, empty, table)
+    conditions = validate_expressions(of_expressions, definition, spark, table)
+    for rule, condition in zip(of_expressions, conditions, strict=True):
         yield RowCheck(
             num_broken=_count(~sf.coalesce(sf.expr(condition), sf.lit(False)), among),
             message="; ".join(describe_violation(rule)),
@@ -136,21 +135,17 @@ def expression_checks(
         )
 
 
-def generated_values(
-    rules: Sequence[Generated], definition: TableDefinition, spark: SparkSession, table: str
-) -> dict[str, Column]:
-    """Expressions of generated columns, by column name.
+def validate_expressions(
+    rules: Sequence[ExpressionRule], definition: TableDefinition, spark: SparkSession, table: str
+) -> list[str]:
+    """Return Spark SQL conditions that are true for rows that satisfy the rules.
 
     Raises:
         InvalidRequestError: An expression needs more than the table's columns, or its result
             depends on the session.
     """
-    if not rules:
-        return {}
     empty = empty_rows(spark, definition.schema)
-    for rule in rules:
-        _validated_condition(rule, definition, empty, table)
-    return {rule.column: sf.expr(generated_text(rule, definition)) for rule in rules}
+    return [_validated_condition(rule, definition, empty, table) for rule in rules]
 
 
 def _validated_condition(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,7 +13,16 @@ import delta_ops.arrow as da
 import delta_ops.spark as ds
 from delta_ops import DeltaLog, begin, col
 from delta_ops.errors import InvalidRequestError
-from delta_ops.protocol.schema import DATE, LONG, STRING, TIMESTAMP, StructField, StructType
+from delta_ops.protocol.schema import (
+    DATE,
+    LONG,
+    STRING,
+    TIMESTAMP,
+    StructField,
+    StructType,
+    schema_to_json,
+)
+from delta_ops.spark.expressions.analysis import why_unusable
 from tests.spark.frames import files_under
 from tests.support.tables import rows
 
@@ -68,6 +78,45 @@ def test_arguments_are_checked(table: Path, spark: SparkSession) -> None:
     with pytest.raises(InvalidRequestError, match=r"twice .* differs from the value"):
         ds.write(data(spark, ", CAST(null AS BIGINT) AS twice"), table)
     assert files_under(table) == before
+
+
+def test_an_update_analyzes_each_expression_once(
+    table: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ds.write(data(spark), table)
+    analyzed = []
+
+    def note(text: str, empty: DataFrame, *, must_be_true: bool = False) -> str:
+        analyzed.append(text)
+        return why_unusable(text, empty, must_be_true=must_be_true)
+
+    monkeypatch.setattr("delta_ops.spark.row_checks.why_unusable", note)
+    ds.update(spark, table, {"the_id": "the_id + 1"})
+    assert len(analyzed) == len(set(analyzed)) == len(EXPRESSIONS)
+
+
+def test_an_expression_that_spark_cannot_parse_is_refused_before_rows_are_updated(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    made = StructField("made", LONG, metadata={"delta.generationExpression": "the_id + + * 1"})
+    txn = begin(DeltaLog(tmp_path))
+    txn.create_table(StructType((StructField("the_id", LONG),)))
+    txn.commit(operation="CREATE TABLE")
+    da.write(tmp_path, pa.table({"the_id": [1]}))
+    txn = begin(DeltaLog(tmp_path))
+    schema = StructType((StructField("the_id", LONG), made))
+    txn.set_metadata(
+        replace(txn.metadata, schema_string=schema_to_json(schema)), ["generatedColumns"]
+    )
+    txn.commit(operation="CHANGE")
+    problem = "generated column made .* Spark does not understand it"
+    with pytest.raises(InvalidRequestError, match=problem):
+        ds.update(spark, tmp_path, {"the_id": "the_id + 1"})
+    source = spark.sql("SELECT 1L AS the_id")
+    merge = ds.merge(tmp_path, source, "target.the_id = source.the_id")
+    with pytest.raises(InvalidRequestError, match=problem):
+        merge.when_matched_update({"the_id": "target.the_id"}).execute()
+    assert da.to_table(tmp_path)["the_id"].to_pylist() == [1]
 
 
 def test_rows_that_an_overwrite_leaves_keep_their_values(table: Path, spark: SparkSession) -> None:

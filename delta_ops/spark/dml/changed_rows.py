@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from typing import Any, NamedTuple
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
@@ -26,13 +28,14 @@ from delta_ops.protocol.row_tracking import tracked_definition, version_column
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.spark.casting import Misfit
 from delta_ops.spark.expressions.columns import named_column
+from delta_ops.spark.generated_columns import generated_text
 from delta_ops.spark.row_checks import (
     RowCheck,
     checked_rules,
     expression_checks,
-    generated_values,
     length_checks,
     null_checks,
+    validate_expressions,
 )
 from delta_ops.spark.write.data_files import TableTarget, WrittenFiles, write_rows
 from delta_ops.transaction.row_changes import Changed
@@ -84,7 +87,7 @@ def follow(
             None: never. An assigned generated column keeps its value.
 
     Raises:
-        InvalidRequestError: A generated column cannot be computed in every session.
+        InvalidRequestError: Spark does not understand the expression of a generated column.
     """
     changed = named_column(CHANGED)
 
@@ -93,9 +96,13 @@ def follow(
         is_free = changed if assigned is None else changed & ~assigned
         return sf.when(is_free, value).otherwise(named_column(column))
 
-    values = generated_values(generated_columns(definition), definition, rows.sparkSession, table)
-    filled = {column: fill(column, value) for column, value in values.items()}
-    rows = rows.withColumns(filled) if filled else rows
+    rules = generated_columns(definition)
+    try:
+        filled = {r.column: fill(r.column, sf.expr(generated_text(r, definition))) for r in rules}
+        rows = rows.withColumns(filled) if filled else rows
+    except (PySparkException, Py4JJavaError):
+        validate_expressions(rules, definition, rows.sparkSession, table)  # the better error
+        raise
     version = version_column(definition, table)
     if version is None or version not in rows.columns:
         return rows
