@@ -12,6 +12,8 @@ from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.expression import Expression
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.spark.engine import SparkEngine, engine_of
+from delta_ops.spark.expressions.conditions import validate_times
+from delta_ops.spark.schema import data_schema_from_spark
 from delta_ops.transaction import CommitResult, Staged, requests
 from delta_ops.transaction.dml import delete_rows, update_rows
 from delta_ops.transaction.engine import CheckRows
@@ -41,6 +43,9 @@ def write(
         >>> ds.write(even, "lake/numbers", mode="overwrite").version
         1
     """
+    replaced = options.get("replace_where")
+    if isinstance(replaced, str):
+        validate_times(replaced, df.sparkSession, data_schema_from_spark(df.schema))
     request = requests.write_request(target, mode, partition_by, options)
     return write_rows(engine_of(df), df, request)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
@@ -13,17 +12,16 @@ from pyspark.sql.streaming.query import StreamingQuery
 from delta_ops.errors import InvalidRequestError
 from delta_ops.events import ignore
 from delta_ops.protocol.columns.clustering import find_clustering
-from delta_ops.protocol.predicate import Predicate, columns, parse_predicate
-from delta_ops.protocol.schema import TIMESTAMP, StructType, leaves
+from delta_ops.protocol.predicate import Predicate, parse_predicate
 from delta_ops.protocol.schema.column_names import name_of_column
 from delta_ops.spark.delta_format.calls import Calls
 from delta_ops.spark.delta_format.options import Options, Use, options_for
 from delta_ops.spark.delta_format.readers import log_at, place_of
 from delta_ops.spark.delta_format.rearrangement import write_rearranged
 from delta_ops.spark.engine import engine_of
+from delta_ops.spark.expressions.conditions import has_times_of_session
 from delta_ops.spark.read.stale_reads import refuse_stale_rows
 from delta_ops.spark.schema import schema_from_spark
-from delta_ops.spark.session.session import session_time_zone
 from delta_ops.spark.session.settings import (
     SessionSettings,
     default_properties,
@@ -46,8 +44,6 @@ _MODES: Mapping[str, Mode] = {
     "default": "error",
 }
 _CHECKPOINT_ROOT = "spark.sql.streaming.checkpointLocation"
-_UTC = frozenset({"UTC", "Etc/UTC", "GMT", "Z", "+00:00"})
-_INSTANT = re.compile(r"timestamp(?!_ntz)", re.IGNORECASE)
 
 
 def save(
@@ -220,23 +216,15 @@ def _replace_where(options: Options, transaction: Transaction, df: DataFrame) ->
     text = options.text("replaceWhere")
     if text is None:
         return None
-    predicate = parse_predicate(text)
-    if session_time_zone(df.sparkSession) not in _UTC:
-        known = transaction.snapshot
-        _refuse_times(predicate, known.schema if known else schema_from_spark(df.schema), text)
-    return predicate
-
-
-def _refuse_times(predicate: Predicate, schema: StructType, text: str) -> None:
-    """Reject a condition on timestamps: it differs between the session's time zone and UTC."""
-    names = {name.lower() for name in columns(predicate)}
-    types = {data_type for path, data_type in leaves(schema) if path[0].lower() in names}
-    if TIMESTAMP in types or _INSTANT.search(text):
+    predicate, known = parse_predicate(text), transaction.snapshot
+    schema = known.schema if known else schema_from_spark(df.schema)
+    if has_times_of_session(predicate, text, df.sparkSession, schema):
         raise InvalidRequestError(
             f"replaceWhere {text!r} contains times, which mean other instants in this session's "
             "time zone than in UTC; set spark.sql.session.timeZone to UTC, or use ds.write with "
             "datetimes in replace_where"
         )
+    return predicate
 
 
 def _partition_overwrite_mode(

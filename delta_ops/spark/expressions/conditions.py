@@ -6,6 +6,7 @@ represent.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,6 +21,7 @@ from delta_ops.planning.conditions import (
     finder_with_alias,
     selection_of_expression,
     selection_of_predicate,
+    simplify_condition,
 )
 from delta_ops.protocol.expression import Expression, parse_expression
 from delta_ops.protocol.expression.nodes import columns_of
@@ -29,8 +31,15 @@ from delta_ops.protocol.expression.quotes import (
     validate_quotes,
 )
 from delta_ops.protocol.expression.resolution import Find
-from delta_ops.protocol.predicate import Predicate
-from delta_ops.protocol.schema import BOOLEAN, INTEGER_RANGES, STRING, StructType
+from delta_ops.protocol.predicate import Predicate, columns
+from delta_ops.protocol.schema import (
+    BOOLEAN,
+    INTEGER_RANGES,
+    STRING,
+    TIMESTAMP,
+    StructType,
+    leaves,
+)
 from delta_ops.spark.empty_rows import empty_rows
 from delta_ops.spark.expressions.analysis import analyze
 from delta_ops.spark.expressions.column_text import sql_of
@@ -40,6 +49,7 @@ from delta_ops.spark.session.variables import escape_variables, names_like_varia
 from delta_ops.spark.versions import is_connect
 
 _UTC = frozenset({"UTC", "Etc/UTC", "GMT", "Z", "+00:00"})
+_INSTANT = re.compile(r"timestamp(?!_ntz)", re.IGNORECASE)
 _READ_OTHERWISE = (
     ("\\", "spark.sql.parser.escapedStringLiterals"),
     ('"', "spark.sql.ansi.doubleQuotedIdentifiers"),
@@ -192,6 +202,46 @@ def condition_of(
         is_stable=is_stable,
         alias=alias,
     )
+
+
+def simplify_text(text: str, spark: SparkSession, schema: StructType) -> Predicate | str:
+    """Return the predicate of a text, as `simplify_condition`, if Spark would read it alike."""
+    found = simplify_condition(text)
+    if not isinstance(found, Predicate) or _reads_otherwise(spark, text):
+        return text
+    return text if has_times_of_session(found, text, spark, schema) else found
+
+
+def has_times_of_session(
+    predicate: Predicate, text: str, spark: SparkSession, schema: StructType
+) -> bool:
+    """Whether a text compares instants, and the session is not in UTC, as the predicate is."""
+    if session_time_zone(spark) in _UTC:
+        return False
+    names = {name.lower() for name in columns(predicate)}
+    types = {data_type for path, data_type in leaves(schema) if path[0].lower() in names}
+    return TIMESTAMP in types or _INSTANT.search(text) is not None
+
+
+def validate_times(
+    condition: Predicate | Expression | str | None, spark: SparkSession, schema: StructType
+) -> None:
+    """Reject a text that means other instants to the session than to a predicate.
+
+    Raises:
+        InvalidRequestError: The message has the cure.
+    """
+    if not isinstance(condition, str):
+        return
+    predicate = simplify_condition(condition)
+    if isinstance(predicate, Predicate) and has_times_of_session(
+        predicate, condition, spark, schema
+    ):
+        raise InvalidRequestError(
+            f"the condition {condition!r} contains times, which mean other instants in this "
+            "session's time zone than in UTC; set spark.sql.session.timeZone to UTC, or give a "
+            "predicate with datetimes, made with col"
+        )
 
 
 def _reads_otherwise(spark: SparkSession, text: str) -> bool:

@@ -22,6 +22,7 @@ from delta_ops.planning.file_values import parse_partition_values
 from delta_ops.protocol.expression.implication import predicate_of
 from delta_ops.protocol.schema import StructField
 from delta_ops.spark.expressions.columns import physical_text
+from delta_ops.spark.expressions.conditions import validate_times
 from delta_ops.spark.file_uris import spark_file
 from delta_ops.spark.read.file_index import FileGroup, groups_of
 from delta_ops.spark.read.read import resolve_columns, show
@@ -58,6 +59,7 @@ def read_changes(
     feed = plan_changes(log_of(source), request, engine="spark")
     with naming_table(feed.log.uri):
         wanted = resolve_columns(feed.schema, request.columns)
+        validate_times(request.predicate, spark, feed.schema)
         rows = read_changed_files(spark, feed, feed.files())
         return show(rows, feed.schema, wanted, predicate_of(request.predicate))
 

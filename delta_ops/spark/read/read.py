@@ -23,7 +23,6 @@ from delta_ops.clock import system_clock
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import Snapshot, Source, snapshot_of
 from delta_ops.planning.commit_changes import Deleted
-from delta_ops.planning.conditions import simplify_condition
 from delta_ops.planning.file_values import parse_partition_values
 from delta_ops.planning.recorded_reads import record_read
 from delta_ops.planning.scan import is_true_throughout, plan_columnar_scan
@@ -44,7 +43,7 @@ from delta_ops.spark.expressions.columns import (
     select_columns,
     to_column,
 )
-from delta_ops.spark.expressions.conditions import Condition, condition_of
+from delta_ops.spark.expressions.conditions import Condition, condition_of, simplify_text
 from delta_ops.spark.file_uris import spark_file, spark_path
 from delta_ops.spark.read.file_index import (
     ROW_NUMBER,
@@ -79,7 +78,8 @@ def read(
     Args:
         columns: Column names in output order. None: all columns.
         predicate: Only matching rows are returned: from `col` or `parse_predicate`, an expression,
-            a text of Spark SQL, or a Column. Files that cannot contain any are skipped.
+            a text of Spark SQL, or a Column. Files that cannot contain any are skipped. Times in a
+            text are in the time zone of the session.
         version: The version to read. Excludes `timestamp`.
         timestamp: Read the version at this time, in UTC unless it has a zone.
 
@@ -109,7 +109,8 @@ def read(
     groups, chosen = _groups_of(spark, snapshot, files)
     rows = _read_groups(spark, snapshot, groups, chosen)
     if condition is not None:
-        return show(rows.filter(condition.column), snapshot.schema, wanted, None)
+        rows = pad_columns(rows, snapshot.schema).filter(condition.column)
+        return show(rows, snapshot.schema, wanted, None)
     # Building a Spark filter takes about forty Py4J calls.
     left = None if is_true_throughout(implied, snapshot, files) else implied
     return show(rows, snapshot.schema, wanted, left)
@@ -119,7 +120,8 @@ def _condition_of(
     predicate: Predicate | Expression | Column | str, spark: SparkSession, snapshot: Snapshot
 ) -> tuple[Predicate, Condition | None]:
     """The predicate for files, and a condition for rows if it says more than the predicate."""
-    predicate = simplify_condition(predicate)
+    if isinstance(predicate, str):
+        predicate = simplify_text(predicate, spark, snapshot.schema)
     if isinstance(predicate, Predicate):
         return predicate, None
     condition = condition_of(predicate, spark, snapshot.schema, system_clock(), snapshot.uri)
