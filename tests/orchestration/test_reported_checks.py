@@ -20,6 +20,7 @@ from delta_ops.orchestration import (
     DeltaIOManager,
     DeltaLogResource,
     delta_ops_definitions,
+    fleet_config,
     maintenance_config,
 )
 from delta_ops.orchestration.checks import table_checks
@@ -102,6 +103,15 @@ def test_a_maintained_table_is_healthy_at_once(
     run(location, instance, "delta_maintenance", maintenance_config(["orders"], dry_run=True))
     assert shown(instance)["health"] is False
     run(location, instance, "delta_maintenance", maintenance_config(["orders"]))
+    assert set(shown(instance).values()) == {True}
+
+
+def test_a_table_that_the_fleet_job_maintained_is_healthy_at_once(
+    tmp_path: Path, location: dg.Definitions, instance: dg.DagsterInstance
+) -> None:
+    materialize(location, instance, 10)
+    assert shown(instance)["health"] is False
+    run(location, instance, "delta_fleet_maintenance", fleet_config([str(tmp_path)]))
     assert set(shown(instance).values()) == {True}
 
 

@@ -150,6 +150,29 @@ def test_an_op_reads_the_version_that_the_op_before_it_wrote(
     assert got == [1]
 
 
+def test_an_op_reads_the_version_that_its_input_names(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    got = []
+
+    @dg.op(out={"rows": dg.Out(metadata={"mode": "append"})})
+    def append() -> pa.Table:
+        return pa.table({"n": [1]})
+
+    @dg.op(ins={"rows": dg.In(metadata={"table_version": 0})})
+    def count(rows: pa.Table) -> None:
+        got.append(len(rows))
+
+    @dg.job(resource_defs={"io_manager": MANAGERS["arrow"](root_uri=str(tmp_path))})
+    def job() -> None:
+        count(append())
+
+    for _ in range(2):
+        job.execute_in_process(instance=instance)
+    assert got == [1, 1]
+    assert rows_of(DeltaLog(f"{tmp_path}/public/rows")) == [1, 1]
+
+
 def test_a_custom_merge_has_the_clauses_of_its_operations(
     tmp_path: Path, instance: dg.DagsterInstance
 ) -> None:

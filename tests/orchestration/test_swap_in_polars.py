@@ -9,6 +9,7 @@ import pytest
 
 from delta_ops import DeltaLog
 from delta_ops.errors import InvalidRequestError, TableNotFoundError
+from delta_ops.orchestration import DeltaLogResource, add_table_metadata
 from delta_ops.orchestration.swap_in import dagster_polars
 from delta_ops.orchestration.swap_in.dagster_polars import (
     DataFramePartitions,
@@ -208,6 +209,21 @@ def test_the_tables_of_partitions_are_below_the_name_of_the_table(
     result = materialize([tiles, reader], tmp_path, instance, "red")
     assert said_of(result, "tiles")["path"] == f"{tmp_path}/old/tiles/red.delta"
     assert got == [1]
+
+
+def test_the_definition_may_show_the_folder_of_the_tables_of_partitions(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    got = []
+
+    @dg.asset(partitions_def=COLORS)
+    def same(paints: pl.DataFrame) -> None:
+        got.append(paints["n"].item())
+
+    (shown,) = add_table_metadata([paints], DeltaLogResource(root=str(tmp_path)).table)
+    materialize([shown, same], tmp_path, instance, "red")
+    assert DeltaLog(f"{tmp_path}/paints/red.delta").exists()
+    assert got == [3]
 
 
 def test_one_place_for_all_partitions_is_rejected(

@@ -42,7 +42,7 @@ from delta_ops.orchestration.swap_in.translations import (
     translate_schema_mode,
     translate_writer_properties,
 )
-from delta_ops.orchestration.tables import table_parts
+from delta_ops.orchestration.tables import table_parts, uri_elsewhere
 from delta_ops.storage.addresses import local_path_of
 from delta_ops.storage.paths import redact
 
@@ -216,8 +216,8 @@ class PolarsDeltaIOManager(RenamedIOManager):
                 f"partition is a table of its own, and the run writes {len(keys)} partitions at "
                 "once; add partition_by, or start a run for each partition. Nothing was written"
             )
-        metadata = context.definition_metadata
-        return self.log(_partition_folders(context.asset_key, metadata, keys[0]))
+        folder = self._folder_of_partitions(context.asset_key, context.definition_metadata)
+        return self.log([*folder, *_partition_path(keys[0])])
 
     def load_input(self, context: dg.InputContext) -> Any:
         """Read the upstream: its table, or the tables of its partitions."""
@@ -229,11 +229,31 @@ class PolarsDeltaIOManager(RenamedIOManager):
         may_miss = bool((context.definition_metadata or {}).get("allow_missing_partitions"))
         upstream = context.upstream_output
         metadata = upstream.definition_metadata if upstream is not None else {}
+        folder = self._folder_of_partitions(context.asset_key, metadata)
         logs = {
-            key: self.log(_partition_folders(context.asset_key, metadata, key))
-            for key in context.asset_partition_keys
+            key: self.log([*folder, *_partition_path(key)]) for key in context.asset_partition_keys
         }
         return self.rephrase_errors(lambda: reader.read_tables(logs, may_miss=may_miss))
+
+    def _folder_of_partitions(
+        self, asset_key: dg.AssetKey, metadata: Mapping[str, Any]
+    ) -> Sequence[str]:
+        """The folders below `base_dir` that hold the tables of an asset's partitions.
+
+        Args:
+            metadata: Metadata of the asset's definition.
+
+        Raises:
+            InvalidRequestError: `dagster/uri` names another place.
+        """
+        folder = table_parts(asset_key, metadata) or asset_key.path
+        if uri_elsewhere(asset_key, metadata, self.log(folder).uri) is not None:
+            raise InvalidRequestError(
+                f"asset {asset_key.to_user_string()} has dagster/uri, and without partition_by "
+                "each partition is a table of its own; add partition_by, or give delta/table "
+                "instead, below which the tables of the partitions are"
+            )
+        return folder
 
     def event_metadata(
         self, context: dg.OutputContext, table: Snapshot, output: WrittenOutput
@@ -261,28 +281,12 @@ class PolarsDeltaIOManager(RenamedIOManager):
 BasePolarsUPathIOManager = PolarsDeltaIOManager
 
 
-def _partition_folders(
-    asset_key: dg.AssetKey, metadata: Mapping[str, Any], partition: str
-) -> list[str]:
-    """The folders of a partition's own table; several dimensions are nested folders.
-
-    Args:
-        metadata: Metadata of the asset's definition.
-
-    Raises:
-        InvalidRequestError: `dagster/uri` names one place for all partitions.
-    """
-    if metadata.get("dagster/uri"):
-        raise InvalidRequestError(
-            f"asset {asset_key.to_user_string()} has dagster/uri, and without partition_by each "
-            "partition is a table of its own; add partition_by, or give delta/table, below which "
-            "the tables of the partitions are"
-        )
+def _partition_path(partition: str) -> list[str]:
+    """The folders of a partition's own table; several dimensions are nested folders."""
     parts = [partition]
     if isinstance(partition, dg.MultiPartitionKey):
         parts = [part for _, part in sorted(partition.keys_by_dimension.items())]
-    folders = table_parts(asset_key, metadata) or asset_key.path
-    return [*folders, *parts[:-1], f"{parts[-1]}.delta"]
+    return [*parts[:-1], f"{parts[-1]}.delta"]
 
 
 def _drop_merge_options(metadata: Mapping[str, Any], place: str) -> Mapping[str, Any]:

@@ -135,14 +135,18 @@ class DeltaLakeIOManager(RenamedIOManager):
             store_op_value(context, OpTable(name, table.version))
 
     def load_op_output(self, context: dg.InputContext) -> Any:
-        """Load the value of an op: the version of a table that the op has written."""
+        """Load the value of an op: the version of a table that the op has written.
+
+        The input may name another version.
+        """
         value = load_op_value(context)
         if not isinstance(value, OpTable):
             return value
-        log = self.log(value.name)
-        snapshot = log.snapshot(value.version)
+        log, reader = self.log(value.name), self.input_reader(context)
+        chosen = reader.settings.read
+        snapshot = log.snapshot(chosen if isinstance(chosen, int) else value.version)
         version = InputVersion(snapshot=snapshot, latest_version=value.version)
-        return self.input_reader(context).value(log, version)
+        return reader.value(log, version)
 
     def event_metadata(
         self, context: dg.OutputContext, table: Snapshot, output: WrittenOutput
