@@ -16,6 +16,8 @@ export DAGSTER_HOME := $(CURDIR)/.dagster
 export DAGSTER_DISABLE_TELEMETRY := yes
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 export PYTHONPATH := $(CURDIR)
+# Images of containers set it; each of the many processes of a run would then compile all modules.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo demo-file dev test test-all test-versions test-long test-one test-tools lint docs docs-serve bench install clean
 
