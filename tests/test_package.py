@@ -25,13 +25,14 @@ import delta_ops.arrow as da
 PROJECT = Path(__file__).resolve().parents[1]
 
 
-def printed(code: str) -> str:
+def printed(code: str, *arguments: str) -> str:
     """The output of a new process that runs the code."""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    command = [sys.executable, "-c", code, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     return done.stdout
 
 
-def test_an_import_brings_no_spark_dagster_or_sql() -> None:
+def test_an_import_brings_no_spark_dagster_pandas_or_sql() -> None:
     modules = (
         "delta_ops",
         "delta_ops.arrow",
@@ -40,9 +41,34 @@ def test_an_import_brings_no_spark_dagster_or_sql() -> None:
         "delta_ops.pipes",
         "delta_ops.cli.entry",
     )
-    heavy = ("pyspark", "dagster", "sqlglot")
+    heavy = ("pyspark", "dagster", "pandas", "sqlglot")
     code = f"import sys, {', '.join(modules)}; print([m for m in {heavy} if m in sys.modules])"
     assert printed(code).strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        pytest.param("table.snapshot().files(('path', 'size'))", id="listing files"),
+        pytest.param("table.history()", id="reading the history"),
+        pytest.param("da.to_table(table)", id="reading rows"),
+        pytest.param("da.write(table, pa.ipc.open_stream(sys.argv[2]))", id="writing rows"),
+    ],
+)
+def test_pandas_is_not_imported_where_no_frame_is_passed(use: str, tmp_path: Path) -> None:
+    rows = pa.table({"id": [1, 2], "price": [1.5, None], "name": ["a", None]})
+    da.write(tmp_path / "t", rows)
+    with pa.ipc.new_stream(tmp_path / "rows.arrow", rows.schema) as stream:
+        stream.write_table(rows)
+    code = f"""
+import sys
+import pyarrow as pa, delta_ops.arrow as da
+from delta_ops import DeltaLog
+table = DeltaLog(sys.argv[1])
+_ = {use}
+print("pandas" in sys.modules)
+"""
+    assert printed(code, str(tmp_path / "t"), str(tmp_path / "rows.arrow")).strip() == "False"
 
 
 def test_importing_what_is_for_dagster_starts_no_spark() -> None:

@@ -25,6 +25,7 @@ from delta_ops.planning.commit_changes import is_repair
 from delta_ops.planning.stream_slices import StreamVersion
 from delta_ops.protocol.actions import Metadata
 from delta_ops.protocol.arrow_schemas import ADD
+from delta_ops.protocol.arrow_values import empty_table
 from delta_ops.protocol.columns.mapping import (
     ID,
     PHYSICAL_NAME,
@@ -36,7 +37,7 @@ from delta_ops.protocol.schema import StructField, StructType, map_structs, sche
 from delta_ops.protocol.schema.widening import unreadable_columns
 from delta_ops.protocol.table_definition import TableDefinition, validate
 
-_NO_ADDS = ADD.empty_table()
+_NO_ADDS = empty_table(ADD)
 _STATS = ADD.names.index("stats")
 _MAPPING = (ID, PHYSICAL_NAME)
 

@@ -36,6 +36,7 @@ from delta_ops.planning.conditions import simplify_condition
 from delta_ops.planning.recorded_reads import record_read
 from delta_ops.planning.scan import plan_scan
 from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.arrow_values import empty_table
 from delta_ops.protocol.expression import Expression
 from delta_ops.protocol.file_paths import canonical_path
 from delta_ops.protocol.predicate import Predicate, resolve, to_arrow
@@ -196,7 +197,7 @@ def export_schema(source: Source, path: str | os.PathLike[str]) -> None:
     snapshot, wanted = _open(snapshot_of(source), None)
     content = pa.BufferOutputStream()
     try:
-        pq.write_table(arrow_schema_from_schema(wanted).empty_table(), content)
+        pq.write_table(empty_table(arrow_schema_from_schema(wanted)), content)
         with open(path, "xb") as file:
             file.write(content.getvalue())
     except pa.ArrowException as error:

@@ -26,6 +26,7 @@ from delta_ops.arrow.write.stored_names import rename_stored, stored_schema
 from delta_ops.error_texts import first_line
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.actions import AddCdcFile, AddFile
+from delta_ops.protocol.arrow_values import empty_table
 from delta_ops.protocol.change_data import CHANGE_DATA_DIRECTORY
 from delta_ops.protocol.columns.mapping import physical_path
 from delta_ops.protocol.file_paths import canonical_path, encode_path
@@ -109,7 +110,7 @@ class DataFileWriter:
                 first += islice(remaining, 1)
         except _ENCODER_ERRORS as error:
             raise _encoding_error(error, self._storage.uri) from error
-        form = self._forms.form_of(first[0] if first else self._schema.empty_table(), num_bytes)
+        form = self._forms.form_of(first[0] if first else empty_table(self._schema), num_bytes)
         is_small = not is_long and len(first) < 2
 
         def write(sink: IO[bytes]) -> None:

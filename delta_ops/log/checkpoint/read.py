@@ -36,6 +36,7 @@ from delta_ops.protocol.actions import (
     Sidecar,
 )
 from delta_ops.protocol.arrow_schemas import ADD, REMOVE, TXN, conform
+from delta_ops.protocol.arrow_values import empty_table
 from delta_ops.protocol.checkpoint_rows import (
     ACTIONS,
     Fields,
@@ -59,7 +60,7 @@ from delta_ops.storage.parquet_ranges import Footer
 from delta_ops.storage.unchanging import forget_unchanging, read_unchanging_whole
 
 # Making an empty table takes as long as reading a small column.
-_NO_ADDS, _NO_REMOVES = ADD.empty_table(), REMOVE.empty_table()
+_NO_ADDS, _NO_REMOVES = empty_table(ADD), empty_table(REMOVE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,6 +30,7 @@ from delta_ops.protocol.arrow_schemas import (
     REMOVE,
     TXN,
 )
+from delta_ops.protocol.arrow_values import empty_table
 from delta_ops.protocol.json.codec import json_object
 
 # The reference leaves these fields out of a tombstone: no reader needs them after the removal.
@@ -72,7 +73,7 @@ class Content:
         fields = [field for field in ADD if field.name not in left_out]
         if properties.write_stats_as_struct:
             if self.snapshot.partition_columns:
-                empty = self._partition_values(ADD.empty_table())
+                empty = self._partition_values(empty_table(ADD))
                 fields.append(pa.field("partitionValues_parsed", empty.type))
             fields.append(pa.field("stats_parsed", arrow_type(self._stats_shape)))
         return pa.struct(fields)

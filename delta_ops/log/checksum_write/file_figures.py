@@ -8,7 +8,7 @@ The effect of a commit therefore depends on the previous state of its files.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -19,6 +19,7 @@ from delta_ops.log.version.reconciliation import FileRows, regroup_tables
 from delta_ops.log.version.repeated_files import mark_keys, marks_differ
 from delta_ops.protocol.actions import AddFile, FileAction
 from delta_ops.protocol.arrow_schemas import CANONICAL_PATH
+from delta_ops.protocol.arrow_values import text_array
 from delta_ops.protocol.file_paths import canonical_texts
 from delta_ops.protocol.stats.file_size_histogram import (
     EMPTY_HISTOGRAM,
@@ -91,7 +92,7 @@ def known_files(
     """
     if before is None or not actions:
         return KnownFiles(live_sizes=(), is_complete=True)
-    named = _array(actions)
+    named = text_array(actions)
     live = _select_paths(before.tail.adds, named)
     sizes: list[int] = live.rows["size"].to_pylist()
     gone = _select_paths(before.tail.removes, named)
@@ -103,7 +104,7 @@ def known_files(
         if new := {path for path, action in actions.items() if _is_new(action, written_ms)}:
             rest = rest - new
     if rest and may_read:
-        wanted = named if len(rest) == len(actions) else _array(rest)
+        wanted = named if len(rest) == len(actions) else text_array(rest)
         sizes += _stored_sizes(before, wanted)
         rest = set()
     return KnownFiles(live_sizes=sizes, is_complete=not rest)
@@ -164,7 +165,3 @@ def _stored_sizes(snapshot: Snapshot, wanted: pa.Array) -> list[int]:
 def _select_paths(files: FileRows, wanted: pa.Array) -> FileRows:
     """The files with these paths. Takes time for each path in `wanted`, even without matches."""
     return files.filter(pc.is_in(files.paths, value_set=wanted)) if len(files) else files
-
-
-def _array(paths: Collection[str]) -> pa.Array:
-    return pa.array(list(paths), pa.string())

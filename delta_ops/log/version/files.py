@@ -22,11 +22,12 @@ from delta_ops.log.version import pruning
 from delta_ops.log.version.reconciliation import FileRows, Tail, file_rows, unseen_rows
 from delta_ops.log.version.repeated_files import all_differ, drop_repeated
 from delta_ops.protocol.arrow_schemas import ADD, CANONICAL_PATH, REMOVE
+from delta_ops.protocol.arrow_values import empty_table
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.storage import Storage
 
-_NO_REMOVES = REMOVE.empty_table()
+_NO_REMOVES = empty_table(REMOVE)
 
 
 class Version(Protocol):

@@ -167,11 +167,13 @@ def _uniform_place(maps: pa.MapArray, name: str) -> pa.Array | tuple[int, int] |
     names = maps.keys.slice(start, width).to_pylist()
     if name not in names:
         return None
+    place = names.index(name)
+    key = maps.keys[start + place]
     if width == 1:
-        same = pc.all(pc.equal(maps.keys.slice(start, len(maps)), name)).as_py()
+        same = pc.all(pc.equal(maps.keys.slice(start, len(maps)), key)).as_py()
         return (start, len(maps)) if same else None
-    places = pc.add(ends.slice(0, len(maps)), names.index(name))
-    same = pc.all(pc.equal(maps.keys.take(places), name)).as_py()
+    places = pc.add(ends.slice(0, len(maps)), place)
+    same = pc.all(pc.equal(maps.keys.take(places), key)).as_py()
     return places if same else None
 
 

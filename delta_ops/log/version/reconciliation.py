@@ -30,6 +30,7 @@ from delta_ops.protocol.arrow_schemas import (
     add_path_hash,
     merge_chunks,
 )
+from delta_ops.protocol.arrow_values import empty_table
 from delta_ops.protocol.file_paths import canonical_paths
 from delta_ops.storage.concurrency import run_parallel
 
@@ -102,8 +103,8 @@ class Tail:
 
 
 EMPTY_TAIL = Tail(
-    adds=FileRows(rows=add_path_hash(ADD).empty_table()),
-    removes=FileRows(rows=add_path_hash(REMOVE).empty_table()),
+    adds=FileRows(rows=empty_table(add_path_hash(ADD))),
+    removes=FileRows(rows=empty_table(add_path_hash(REMOVE))),
 )
 # Arrow's default pool returns memory and requests it again at once, which doubles the time.
 _POOL = pa.system_memory_pool()

@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 from arro3.io import read_json
 
 from delta_ops.protocol.arrow_schemas import ADD, REMOVE, REQUIRED_OF_VECTORS, add_path_hash
+from delta_ops.protocol.arrow_values import empty_table
 
 MALFORMED_LINE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, pa.ArrowInvalid)
 """Errors that parsing raises for malformed lines."""
@@ -41,7 +42,7 @@ _NULL_ROWS = 1 << 14
 _NUM_PLAIN = 6
 """Number of leading fields in the schemas that every writer fills."""
 # Creating an empty table takes as long as some lines.
-_NO_ADDS, _NO_REMOVES = add_path_hash(ADD).empty_table(), add_path_hash(REMOVE).empty_table()
+_NO_ADDS, _NO_REMOVES = empty_table(add_path_hash(ADD)), empty_table(add_path_hash(REMOVE))
 _NEWLINE = ord("\n")
 
 
@@ -113,7 +114,7 @@ def file_tables(commits: Sequence[ParsedLines]) -> tuple[pa.Table, pa.Table]:
     num_fields = _NUM_PLAIN if all(commit.is_plain for commit in commits) else None
     schema = _schema(bool(adds), bool(removes), num_fields)
     tables = [_rows(text, schema) for text in _texts(commits)]
-    rows = pa.concat_tables(tables) if tables else schema.empty_table()
+    rows = pa.concat_tables(tables) if tables else empty_table(schema)
     return _table(rows, "add", _NO_ADDS, adds), _table(rows, "remove", _NO_REMOVES, removes)
 
 
@@ -257,7 +258,8 @@ def _schema(has_adds: bool, has_removes: bool, num_fields: int | None) -> pa.Sch
 
 
 def _rows(text: bytes, schema: pa.Schema) -> pa.Table:
-    return pa.table(read_json(text, schema, batch_size=_BATCH_ROWS))
+    rows = read_json(text, schema, batch_size=_BATCH_ROWS)
+    return pa.RecordBatchReader.from_stream(rows).read_all()  # `pa.table` imports pandas
 
 
 def _table(rows: pa.Table, name: str, empty: pa.Table, hashes: array[int]) -> pa.Table:

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
+from delta_ops.protocol.arrow_values import integer_scalar
 from delta_ops.protocol.schema import (
     BOOLEAN,
     DATE,
@@ -48,11 +49,11 @@ _JSON_TYPES: Mapping[DataType, pa.DataType] = {
     BOOLEAN: pa.bool_(),
 }
 """JSON types of bounds in statistics; without decimals, which Arrow would read as doubles."""
-CUT_US = pa.scalar(1000, pa.duration("us"))
+CUT_US = integer_scalar(1000, pa.duration("us"))
 """Added to a file's greatest time, which the writer cut to milliseconds."""
 _REPLACEMENT, _UNICODE_MAX = "\ufffd", "\U0010ffff"
 _LONG_MIN, _LONG_MAX = INTEGER_RANGES[LONG]
-_NAN_KEY = pa.scalar(_LONG_MAX, pa.int64())
+_NAN_KEY = integer_scalar(_LONG_MAX)
 _WIDE_DIGITS = 76
 _WIDE = Context(prec=_WIDE_DIGITS, traps=[InvalidOperation])
 _NO_STATS = FileStats()
