@@ -43,8 +43,11 @@ from delta_ops.protocol.schema.arrow_types import arrow_type_from_type
 from delta_ops.protocol.values.conversion import value_of_type
 from tests.support.every_value import PRIMITIVES, VALUES, means_same
 
-NAMES = [data_type.name for data_type in PRIMITIVES]
 IN_EACH_RUN = (STRING, DOUBLE, TIMESTAMP, DecimalType(38, 18))
+TYPES = [
+    pytest.param(each, id=each.name, marks=() if each in IN_EACH_RUN else pytest.mark.full)
+    for each in PRIMITIVES
+]
 PACKAGES: dict[str, Callable[[Any], Any]] = {"pandas": pd.DataFrame, "polars": pl.DataFrame}
 
 
@@ -125,8 +128,8 @@ def test_a_value_of_a_frame_is_stored_as_it_is(
     ("package", "give"),
     [
         ("pandas", write),
-        ("pandas", materialize),
         ("polars", write),
+        pytest.param("pandas", materialize, marks=pytest.mark.full),
         pytest.param("polars", materialize, marks=pytest.mark.full),
     ],
 )
@@ -169,7 +172,7 @@ def merge_value(table: Path, column: str, value: Any) -> None:
     )
 
 
-@pytest.mark.parametrize("data_type", PRIMITIVES, ids=NAMES)
+@pytest.mark.parametrize("data_type", TYPES)
 def test_a_value_of_a_merge_clause_is_the_same_or_refused(
     tmp_path: Path, data_type: DataType
 ) -> None:
