@@ -83,7 +83,7 @@ def stored_fields(schema: pa.Schema) -> Fields:
         names += [f"{name}.{each}" for each in inner]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the column {twice} is there twice")
+        raise ValueError(f"the column {twice} occurs twice")
     _validate_spelling(fields.keys(), _COLUMNS)
     for name in fields.keys() & _COLUMNS:
         _validate_spelling(fields[name], _NAMES[name])

@@ -190,10 +190,10 @@ METADATA = {**json_body(metadata(id="1" * 36)), "configuration": [], "format": N
         pytest.param(
             field_as("remove", "path", None, pa.string()), "remove has no path", id="no remove path"
         ),
-        pytest.param(field_twice("add", "path"), "column add.path is there twice", id="two paths"),
+        pytest.param(field_twice("add", "path"), "column add.path occurs twice", id="two paths"),
         pytest.param(
             lambda t: t.append_column("add", t["add"]),
-            "add is there twice",
+            "add occurs twice",
             id="two add columns",
         ),
         pytest.param(

@@ -15,7 +15,6 @@ from typing import Any
 import pyarrow as pa
 
 from delta_ops.errors import LogCorruptError
-from delta_ops.log.checkpoint.parsed_stats import add_json_stats
 from delta_ops.log.checkpoint.parts import (
     CURE,
     SmallPart,
@@ -55,6 +54,7 @@ from delta_ops.protocol.json.codec import (
     protocol_from_json,
     sidecar_from_json,
 )
+from delta_ops.protocol.parsed_stats import add_json_stats
 from delta_ops.storage import FileInfo, Storage
 from delta_ops.storage.parquet_ranges import Footer
 from delta_ops.storage.unchanging import forget_unchanging, read_unchanging_whole

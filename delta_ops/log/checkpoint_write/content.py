@@ -13,12 +13,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_ops.lazy import lazy
-from delta_ops.log.checkpoint_write.parsed_columns import (
-    Tree,
-    arrow_type,
-    parsed_stats,
-    stats_shape,
-)
 from delta_ops.log.snapshot import Snapshot
 from delta_ops.log.version import pruning
 from delta_ops.protocol.actions import OtherAction, SetTransaction
@@ -32,6 +26,12 @@ from delta_ops.protocol.arrow_schemas import (
 )
 from delta_ops.protocol.arrow_values import empty_table
 from delta_ops.protocol.json.codec import json_object
+from delta_ops.protocol.parsed_stats import (
+    Tree,
+    arrow_type,
+    parsed_stats,
+    stats_shape,
+)
 
 # The reference leaves these fields out of a tombstone: no reader needs them after the removal.
 REMOVE_ROW = pa.struct([field for field in REMOVE if field.name not in ("tags", "stats")])

@@ -106,8 +106,7 @@ def parse_predicate(text: str) -> Predicate:
         >>> da.to_table("lake/orders", predicate=wanted)["id"].to_pylist()
         [1]
     """
-    # Importing sqlglot takes half as long as importing all of delta_ops.
-    with importing():
+    with importing():  # importing sqlglot is slow
         from delta_ops.protocol.predicate.sql import predicate_from_sql
 
     return predicate_from_sql(text)
@@ -119,7 +118,7 @@ def parse_literal(text: str) -> Any:
     Raises:
         InvalidRequestError: The text is no literal.
     """
-    with importing():  # for the same reason
+    with importing():
         from delta_ops.protocol.predicate.sql import literal_from_sql
 
     return literal_from_sql(text)

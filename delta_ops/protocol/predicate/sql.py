@@ -5,8 +5,7 @@ rejected by name. A predicate has the same result for every row as in Spark with
 `spark.sql.ansi.enabled` in the time zone UTC. If Spark would cast a column to another type,
 `literals` rejects the literal unless the result is the same.
 
-Importing sqlglot takes longer than the rest of `delta_ops`; `predicate.parse_predicate` imports it
-late.
+Importing sqlglot is slow; `predicate.parse_predicate` imports it late.
 """
 
 from __future__ import annotations

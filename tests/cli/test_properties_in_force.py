@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from delta_ops.protocol.properties.in_force import PropertyInForce, properties_in_force
+from delta_ops.cli.properties import PropertyInForce, properties_in_force
 from delta_ops.protocol.properties.known import PROPERTIES
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "write_properties.py"

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from delta_ops.log.checkpoint_write.parsed_columns import arrow_type, parsed_stats, stats_shape
+from delta_ops.protocol.parsed_stats import arrow_type, parsed_stats, stats_shape
 from delta_ops.protocol.schema import (
     BINARY,
     BOOLEAN,
