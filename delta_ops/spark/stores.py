@@ -35,7 +35,7 @@ from delta_ops.spark.session.failures import reason_of_store, store_failure
 from delta_ops.spark.session.session import is_one_process
 from delta_ops.spark.versions import is_connect
 from delta_ops.storage import Readable
-from delta_ops.storage.backends.hadoop import Hadoop, HadoopStore
+from delta_ops.storage.backends.hadoop_connector import Hadoop, HadoopStore
 from delta_ops.storage.hadoop import hadoop_of, hadoop_root, hadoop_store
 
 R = TypeVar("R")

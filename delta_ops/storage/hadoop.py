@@ -1,6 +1,6 @@
 """Hadoop: converts client options to Hadoop settings for Spark, and back. Pure.
 
-Each backend has its own part, see `backends.hadoop`.
+Each backend has its own part, see `backends.hadoop_connector`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.storage.backends import backend_of
-from delta_ops.storage.backends.hadoop import Hadoop, HadoopStore, Options
+from delta_ops.storage.backends.hadoop_connector import Hadoop, HadoopStore, Options
 from delta_ops.storage.paths import redact, split_uri
 
 _PREFIXES = ("fs.", "dfs.")

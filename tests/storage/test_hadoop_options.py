@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from delta_ops.errors import InvalidRequestError
-from delta_ops.storage.backends.hadoop import HadoopStore
+from delta_ops.storage.backends.hadoop_connector import HadoopStore
 from delta_ops.storage.hadoop import hadoop_of, hadoop_root, hadoop_store
 
 SECRET = "a-secret-of-the-test"

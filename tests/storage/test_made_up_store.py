@@ -19,7 +19,7 @@ from delta_ops.protocol.file_paths import canonical_path
 from delta_ops.storage import open_storage
 from delta_ops.storage.backends import forget, register
 from delta_ops.storage.backends.backend import Backend
-from delta_ops.storage.backends.hadoop import Hadoop, HadoopStore
+from delta_ops.storage.backends.hadoop_connector import Hadoop, HadoopStore
 from delta_ops.storage.backends.memory import MEMORY
 from delta_ops.storage.backends.option_names import keep_value, option_names
 from delta_ops.storage.hadoop import hadoop_store

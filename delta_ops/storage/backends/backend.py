@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
-from delta_ops.storage.backends.hadoop import Hadoop
+from delta_ops.storage.backends.hadoop_connector import Hadoop
 from delta_ops.storage.backends.option_names import OptionNames
 from delta_ops.storage.create_way import Way
 from delta_ops.store_names import StoreNames

@@ -5,7 +5,7 @@ A file is created exclusively by one multipart upload with `ifGenerationMatch=0`
 several requests are not used either, because no test server honored the condition for them. A file
 therefore stays in memory until it is complete.
 
-Hadoop's connector is described at `backends.hadoop`.
+Hadoop's connector is described at `backends.hadoop_connector`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from delta_ops.errors import InvalidRequestError
 from delta_ops.storage.backends.backend import Backend, Entry, Options
 from delta_ops.storage.backends.endpoints import basic_header, split_user_info, warn_of_unused
-from delta_ops.storage.backends.hadoop import (
+from delta_ops.storage.backends.hadoop_connector import (
     Hadoop,
     HadoopStore,
     RemainingOptions,

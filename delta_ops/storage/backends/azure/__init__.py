@@ -9,7 +9,7 @@ from typing import Any
 from delta_ops.storage.backends.azure import create
 from delta_ops.storage.backends.backend import Backend, Entry, Options
 from delta_ops.storage.backends.endpoints import split_user_info, warn_of_unused
-from delta_ops.storage.backends.hadoop import Hadoop
+from delta_ops.storage.backends.hadoop_connector import Hadoop
 from delta_ops.storage.backends.option_names import is_true, keep_value, option_names
 from delta_ops.storage.create_way import split_directory
 from delta_ops.store_names import StoreNames

@@ -1,4 +1,4 @@
-"""ABFS: Hadoop's connector for Azure, see `backends.hadoop`."""
+"""ABFS: Hadoop's connector for Azure, see `backends.hadoop_connector`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from delta_ops.errors import InvalidRequestError
-from delta_ops.storage.backends.hadoop import (
+from delta_ops.storage.backends.hadoop_connector import (
     Hadoop,
     HadoopStore,
     Options,

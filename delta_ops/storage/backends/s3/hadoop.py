@@ -1,4 +1,4 @@
-"""S3A: Hadoop's connector for S3, see `backends.hadoop`."""
+"""S3A: Hadoop's connector for S3, see `backends.hadoop_connector`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.storage.backends.endpoints import split_user_info
-from delta_ops.storage.backends.hadoop import (
+from delta_ops.storage.backends.hadoop_connector import (
     Hadoop,
     HadoopStore,
     Options,

@@ -1,4 +1,4 @@
-"""Hadoop: a store's Hadoop connector; converts client options to its settings and back. Pure.
+"""Hadoop connector: converts options of a store's client to Hadoop settings and back. Pure.
 
 To Hadoop, for Spark:
 
