@@ -19,7 +19,7 @@ from delta_ops.orchestration.io_manager.merge_settings import UPSERT, MergeSetti
 from delta_ops.orchestration.io_manager.output_merge import OutputMerge, merge_rows
 from delta_ops.protocol.schema import LONG, STRING, StructField, StructType
 from delta_ops.spark.session.variables import escape_variables, names_like_variables
-from delta_ops.tables.partitions import partitions_of
+from delta_ops.tables.optimize_builder import partitions_of
 from delta_ops.transaction import begin
 from tests.spark.frames import rows_of
 from tests.support.tables import rows
