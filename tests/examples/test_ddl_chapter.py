@@ -9,7 +9,7 @@ import pytest
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, ddl
-from delta_ops.ddl.feature_traces import DROPPABLE
+from delta_ops.ddl.features import DROPPABLE
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "ddl.md"
 
