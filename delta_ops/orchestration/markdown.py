@@ -83,8 +83,8 @@ def launchpad_link(
         name, repository = location
         at = "" if repository == _NO_REPOSITORY else f"{quote(repository, safe='')}@"
         place = f"/locations/{at}{quote(name, safe='')}/jobs/{quote(job, safe='')}"
-    given = quote(_yaml(config), safe="")
-    return f"[{plain_text(label)}]({_url(f'{place}/playground/setup?config={given}')})"
+    encoded = quote(_yaml(config), safe="")
+    return f"[{plain_text(label)}]({_url(f'{place}/playground/setup?config={encoded}')})"
 
 
 def _url(path: str) -> str:

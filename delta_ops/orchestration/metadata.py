@@ -37,7 +37,7 @@ STORAGE_KIND = "deltalake"
 _MAX_COUNTED_FILES = 50_000
 """The rows of tables with more live files are not counted, because each file's statistics count."""
 _COLUMN_ID = "delta.columnMapping.id"
-_SAID_OF_COLUMNS = {
+_COLUMN_WORDS = {
     GENERATION_EXPRESSION: "generated as",
     "CURRENT_DEFAULT": "default",
     SQL_TYPE: "declared as",
@@ -233,16 +233,16 @@ def _column(
 
 
 def _constraints(field: StructField, rules: Sequence[_ColumnRule]) -> list[str]:
-    said = []
+    texts = []
     for rule in rules:
         if isinstance(rule, Invariant):
-            said.append(rule.expression or "an invariant that cannot be read")
+            texts.append(rule.expression or "an invariant that cannot be read")
         elif isinstance(rule, NotNull) and rule.column != field.name:
-            said.append(f"{rule.column} is not null")
-    for key, word in _SAID_OF_COLUMNS.items():
+            texts.append(f"{rule.column} is not null")
+    for key, word in _COLUMN_WORDS.items():
         if isinstance(text := field.metadata.get(key), str):
-            said.append(f"{word} {text}")
-    return said
+            texts.append(f"{word} {text}")
+    return texts
 
 
 def _tags(

@@ -55,25 +55,25 @@ STORAGE_OPTIONS = (
 )
 
 
-def lake_config(given: Mapping[str, Any]) -> dict[str, Any]:
+def lake_config(config: Mapping[str, Any]) -> dict[str, Any]:
     """Convert the storage options in a resource's fields to config.
 
     Raises:
         InvalidRequestError: A secret is written out in root or storage_options.
     """
-    validate_root(given.get("root"))
-    if "storage_options" not in given:
-        return dict(given)
-    return {**given, "storage_options": config_options(given["storage_options"])}
+    validate_root(config.get("root"))
+    if "storage_options" not in config:
+        return dict(config)
+    return {**config, "storage_options": config_options(config["storage_options"])}
 
 
-def validate_fields(resource: type[Any], given: Mapping[str, Any]) -> None:
+def validate_fields(resource: type[Any], config: Mapping[str, Any]) -> None:
     """Reject unknown fields, because pydantic ignores some of them.
 
     Raises:
         InvalidRequestError: A field is unknown; the error lists the known fields.
     """
-    for name in given:
+    for name in config:
         if name not in resource.model_fields:
             raise InvalidRequestError(
                 f"{resource.__name__} has no field {name}; there are "
@@ -81,21 +81,21 @@ def validate_fields(resource: type[Any], given: Mapping[str, Any]) -> None:
             )
 
 
-def validate_place(given: Mapping[str, Any], *, needs_root: bool = True) -> None:
+def validate_place(config: Mapping[str, Any], *, needs_root: bool = True) -> None:
     """Reject fields of an IO manager that name no location, or two locations.
 
     Raises:
         InvalidRequestError: Neither root nor lake is set, or lake is set together with a field that
             it replaces.
     """
-    if needs_root and given.get("lake") is None and given.get("root") is None:
+    if needs_root and config.get("lake") is None and config.get("root") is None:
         raise InvalidRequestError(
             "DeltaIOManager does not know where its tables are; give root, or lake with a "
             "DeltaLogResource"
         )
     of_lake = ("root", "storage_options", "cache_directory", "lock")
-    twice = [name for name in of_lake if given.get(name)]
-    if given.get("lake") is not None and twice:
+    twice = [name for name in of_lake if config.get(name)]
+    if config.get("lake") is not None and twice:
         raise InvalidRequestError(
             f"DeltaIOManager has lake and {', '.join(twice)}; say that in the DeltaLogResource of "
             "lake alone"
@@ -129,14 +129,14 @@ class DeltaLogResource(dg.ConfigurableResource[None]):
         "a function, as DeltaLog takes it.",
     )
 
-    def __init__(self, **given: Any) -> None:
-        validate_fields(type(self), given)
-        super().__init__(**lake_config(given))
+    def __init__(self, **config: Any) -> None:
+        validate_fields(type(self), config)
+        super().__init__(**lake_config(config))
 
     @classmethod
-    def configure_at_launch(cls, **given: Any) -> Any:
+    def configure_at_launch(cls, **config: Any) -> Any:
         """The resource with more fields from the run config, as in Dagster."""
-        return super().configure_at_launch(**lake_config(given))
+        return super().configure_at_launch(**lake_config(config))
 
     def log(self, table: TableName) -> DeltaLog:
         """The table's handle."""

@@ -87,16 +87,16 @@ def table_parts(asset_key: dg.AssetKey, metadata: Mapping[str, Any]) -> Sequence
         InvalidRequestError: The value is neither a text nor a list of texts.
     """
     value = metadata.get(TABLE_KEY)
-    given = value.value if isinstance(value, dg.MetadataValue) else value
-    if given is None:
+    name = value.value if isinstance(value, dg.MetadataValue) else value
+    if name is None:
         return None
     asset = asset_key.to_user_string()
-    parts = given.split("/") if isinstance(given, str) else given
+    parts = name.split("/") if isinstance(name, str) else name
     is_list = isinstance(parts, list | tuple) and all(isinstance(each, str) for each in parts)
     if not is_list or not parts:
         raise InvalidRequestError(
-            f"the metadata of asset {asset} have the {TABLE_KEY} {given!r}, of type "
-            f"{type(given).__name__}; give the name of its table below root, such as sales/orders"
+            f"the metadata of asset {asset} have the {TABLE_KEY} {name!r}, of type "
+            f"{type(name).__name__}; give the name of its table below root, such as sales/orders"
         )
     return [*parts]
 
@@ -114,22 +114,22 @@ def uri_elsewhere(asset_key: dg.AssetKey, metadata: Mapping[str, Any], uri: str)
         InvalidRequestError: The value is not a text, or `delta/table` names another location.
     """
     value = metadata.get("dagster/uri")
-    given = value.value if isinstance(value, dg.MetadataValue) else value
-    if given is None or given == "":
+    address = value.value if isinstance(value, dg.MetadataValue) else value
+    if address is None or address == "":
         return None
-    if not isinstance(given, str):
+    if not isinstance(address, str):
         raise InvalidRequestError(
-            f"the metadata of asset {asset_key.to_user_string()} have the dagster/uri {given!r}, "
-            f"of type {type(given).__name__}; give the path or URI of its table"
+            f"the metadata of asset {asset_key.to_user_string()} have the dagster/uri {address!r}, "
+            f"of type {type(address).__name__}; give the path or URI of its table"
         )
-    if _place(given) == _place(redact(uri)):
+    if _place(address) == _place(redact(uri)):
         return None
     if metadata.get(TABLE_KEY):
         raise InvalidRequestError(
             f"the metadata of asset {asset_key.to_user_string()} have both {TABLE_KEY} and "
             "dagster/uri, which name two locations; give one"
         )
-    return given
+    return address
 
 
 def _place(uri: str) -> str:
@@ -162,10 +162,10 @@ def add_table_metadata(
     def describe(spec: dg.AssetSpec) -> dg.AssetSpec:
         parts = table_parts(spec.key, spec.metadata)
         uri = table_of(spec.key if parts is None else dg.AssetKey(parts)).uri
-        given = definition_metadata(
+        metadata_of_table = definition_metadata(
             spec.key.to_user_string(), uri_elsewhere(spec.key, spec.metadata, uri) or uri
         )
         kinds = {_KIND} if len(spec.kinds) < _MAX_KINDS else set[str]()
-        return spec.merge_attributes(metadata={**given, **spec.metadata}, kinds=kinds)
+        return spec.merge_attributes(metadata={**metadata_of_table, **spec.metadata}, kinds=kinds)
 
     return dg.map_asset_specs(describe, assets)

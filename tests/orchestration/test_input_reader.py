@@ -14,7 +14,7 @@ import delta_ops.arrow as da
 from delta_ops import DeltaLog, begin
 from delta_ops.errors import InvalidRequestError, TableNotFoundError, VersionNotFoundError
 from delta_ops.orchestration import DeltaIOManager
-from delta_ops.orchestration.io_manager.lazy_frames import scan_table
+from delta_ops.orchestration.io_manager.frames import scan_table
 
 COLORS = dg.StaticPartitionsDefinition(["red", "blue", "green"])
 

@@ -9,7 +9,7 @@ import pytest
 
 from delta_ops.clock import DAY_MS, HOUR_MS
 from delta_ops.maintenance.thresholds import Finding, Measure
-from delta_ops.orchestration.checks.finding_texts import finding_text
+from delta_ops.orchestration.checks.check_results import finding_text
 from delta_ops.orchestration.maintenance.work_text import done_text, planned_text
 
 REWRITE = {

@@ -58,7 +58,7 @@ def file_size_plot(sizes: Sequence[int], enough_bytes: int) -> Plot:
     small = Counter(bisect_right(SIZE_BOUNDS, size) for size in sizes if size < enough_bytes)
     large = Counter(bisect_right(SIZE_BOUNDS, size) for size in sizes if size >= enough_bytes)
     num_small, num_large = small.total(), large.total()
-    said = f"Files by size: {num_small:,} to compact, {num_large:,} large enough"
+    text = f"Files by size: {num_small:,} to compact, {num_large:,} large enough"
     found = [*small, *large, bisect_right(SIZE_BOUNDS, enough_bytes)]
     last = max(found)
     first = max(min(found), last - _MAX_BINS + 1)
@@ -83,7 +83,7 @@ def file_size_plot(sizes: Sequence[int], enough_bytes: int) -> Plot:
             bound = size_text(SIZE_BOUNDS[each - 1])
             parts += _text(x, bottom + 15, bound, "middle" if place else "start")
     parts += _line(10, _WIDTH - 10, bottom)
-    return Plot(svg=_svg(150, said, parts), text=said)
+    return Plot(svg=_svg(150, text, parts), text=text)
 
 
 def commit_plot(commits: Sequence[CommitPoint]) -> Plot:
@@ -99,7 +99,7 @@ def commit_plot(commits: Sequence[CommitPoint]) -> Plot:
     first = min(commit.timestamp_ms for commit in commits)
     last = max(commit.timestamp_ms for commit in commits)
     begin, end = _time_text(first), _time_text(last)
-    said = f"Commits: the last {len(commits)}, from {begin} to {end} UTC"
+    text = f"Commits: the last {len(commits)}, from {begin} to {end} UTC"
     left, right, top, lane_height = 130, _WIDTH - 20, 42, 20
     bottom = top + lane_height * len(lanes)
     parts = _title(f"Commits, the last {len(commits)}")
@@ -119,7 +119,7 @@ def commit_plot(commits: Sequence[CommitPoint]) -> Plot:
             f'stroke-opacity=".8"/>'
         )
     parts += _text(left, bottom + 6, begin, "start") + _text(right, bottom + 6, end, "end")
-    return Plot(svg=_svg(bottom + 16, said, parts), text=said)
+    return Plot(svg=_svg(bottom + 16, text, parts), text=text)
 
 
 def log_plot(*, earliest: int, checkpoint: int | None, latest: int, interval: int) -> Plot:
@@ -134,7 +134,7 @@ def log_plot(*, earliest: int, checkpoint: int | None, latest: int, interval: in
     begin = earliest if checkpoint is None else min(earliest, checkpoint)
     tail = latest - (begin - 1 if checkpoint is None else checkpoint)
     newest = "no checkpoint" if checkpoint is None else f"checkpoint {checkpoint}"
-    said = (
+    text = (
         f"Log: {newest}, commits since then: {tail}, a checkpoint is due after {interval}; "
         f"versions {begin} to {latest}"
     )
@@ -152,14 +152,14 @@ def log_plot(*, earliest: int, checkpoint: int | None, latest: int, interval: in
         anchor = "start" if mark < 80 else "end" if mark > _WIDTH - 80 else "middle"
         parts += f'<circle cx="{mark:.1f}" cy="{y}" r="7" fill="{GOOD}"/>'
         parts += _text(mark, y - 12, newest, anchor)
-    return Plot(svg=_svg(84, said, parts), text=said)
+    return Plot(svg=_svg(84, text, parts), text=text)
 
 
-def _svg(height: int, said: str, parts: str) -> str:
+def _svg(height: int, text: str, parts: str) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height}" '
         f'viewBox="0 0 {_WIDTH} {height}" role="img" font-family="sans-serif" font-size="12">'
-        f"<title>{html.escape(said)}</title>{parts}</svg>"
+        f"<title>{html.escape(text)}</title>{parts}</svg>"
     )
 
 

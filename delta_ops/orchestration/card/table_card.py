@@ -71,17 +71,17 @@ def _summary(figures: HealthFigures) -> str:
     """The table in one line."""
     rows = figures.num_rows - figures.deleted_rows
     least = "" if figures.files_with_stats == figures.num_files else "at least "
-    said = [
+    parts = [
         f"version **{figures.version}**",
         f"{count_text(figures.num_files, 'file')}, {size_text(figures.size_bytes)}",
         f"{least}{count_text(rows, 'row')}",
         f"log {size_text(figures.log_bytes)} in {count_text(figures.log_files, 'file')}",
     ]
     if figures.num_partitions > 1:
-        said.insert(3, count_text(figures.num_partitions, "partition"))
+        parts.insert(3, count_text(figures.num_partitions, "partition"))
     if figures.tombstones:
-        said.append(f"{count_text(figures.tombstones, 'removed file')} waiting for vacuum")
-    return " · ".join(said)
+        parts.append(f"{count_text(figures.tombstones, 'removed file')} waiting for vacuum")
+    return " · ".join(parts)
 
 
 def _wants(report: HealthReport) -> Iterator[str]:
@@ -132,8 +132,8 @@ def _operation(entry: HistoryEntry) -> str:
 def _run_text(entry: HistoryEntry) -> str:
     """A link to the Dagster run that committed; "" for any other commit."""
     try:
-        said = json.loads(entry.user_metadata or "")
+        texts = json.loads(entry.user_metadata or "")
     except (ValueError, RecursionError):
         return ""
-    run_id = said.get("dagster/run_id") if isinstance(said, dict) else None
+    run_id = texts.get("dagster/run_id") if isinstance(texts, dict) else None
     return run_link(run_id) if isinstance(run_id, str) else ""

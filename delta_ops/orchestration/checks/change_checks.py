@@ -185,12 +185,12 @@ def _compare_columns(
     now = {each.name: _type_text(each) for each in column_schema(snapshot).columns}
     before = _translate_types(last_reported_value(scene.instance, key, "delta/columns"), snapshot)
     changes = {} if before is None else _column_changes(before, now)
-    said = [f"{what} {', '.join(shown)}" for what, shown in changes.items() if shown]
+    changed = [f"{what} {', '.join(shown)}" for what, shown in changes.items() if shown]
     return dg.AssetCheckResult(
         check_name=key.name,
-        passed=not said,
+        passed=not changed,
         severity=severity,
-        description="; ".join(said) or (_FIRST if before is None else "as before"),
+        description="; ".join(changed) or (_FIRST if before is None else "as before"),
         metadata={
             "delta/version": snapshot.version,
             "delta/columns": dg.MetadataValue.json(now),

@@ -78,6 +78,6 @@ def computed_lineage(
         }
     except Exception as error:  # the rows are committed; only their origin is unknown
         key = compat.output_key(context).to_user_string()
-        context.log.debug(f"column lineage of {key} is not told: {error}")
+        context.log.debug(f"column lineage of {key} is not reported: {error}")
         return None
     return dg.TableColumnLineage(deps_by_column=deps) if deps else None

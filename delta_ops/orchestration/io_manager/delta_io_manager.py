@@ -146,16 +146,16 @@ class DeltaIOManager(dg.ConfigurableIOManager):
     needs_root: ClassVar[bool] = True
     """Whether a root or a lake must be given."""
 
-    def __init__(self, **given: Any) -> None:
-        validate_fields(type(self), given)
-        validate_defaults(given.get("metadata", {}))
-        validate_place(given, needs_root=self.needs_root)
-        super().__init__(**lake_config(given))
+    def __init__(self, **config: Any) -> None:
+        validate_fields(type(self), config)
+        validate_defaults(config.get("metadata", {}))
+        validate_place(config, needs_root=self.needs_root)
+        super().__init__(**lake_config(config))
 
     @classmethod
-    def configure_at_launch(cls, **given: Any) -> Any:
+    def configure_at_launch(cls, **config: Any) -> Any:
         """The IO manager with more fields from the run config, as in Dagster."""
-        return super().configure_at_launch(**lake_config(given))
+        return super().configure_at_launch(**lake_config(config))
 
     def table_name(
         self,
@@ -350,7 +350,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
     def _session(self) -> Any:
         if self.spark is None:
             raise InvalidRequestError(
-                "a Spark DataFrame was asked for and DeltaIOManager has no Spark; give it "
+                "a Spark DataFrame was requested and DeltaIOManager has no Spark; give it "
                 "spark=LazyPySparkResource(...)"
             )
         return self.spark.spark_session

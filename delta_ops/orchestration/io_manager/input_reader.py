@@ -154,8 +154,8 @@ class InputReader:
         Args:
             keys: Partition keys; None for all partitions of the input.
         """
-        given = [self._rows_of_partitions(snapshot, keys), self.settings.predicate]
-        parts = [each for each in given if each is not None]
+        predicates = [self._rows_of_partitions(snapshot, keys), self.settings.predicate]
+        parts = [each for each in predicates if each is not None]
         return all_of(parts) if parts else None
 
     def _rows_of_partitions(

@@ -180,9 +180,9 @@ def forced_source_txn(context: dg.OutputContext, source: str, position: int) -> 
     return Txn(app_id=f"dagster:forced:{name}", version=position)
 
 
-def user_metadata(output: StepOutput | None, given: Mapping[str, str] | None) -> str | None:
-    """User metadata for a commit as JSON: the run that made it, and the given texts."""
-    values: dict[str, str] = dict(given or {})
+def user_metadata(output: StepOutput | None, texts: Mapping[str, str] | None) -> str | None:
+    """User metadata for a commit as JSON: the run that made it, and further texts."""
+    values: dict[str, str] = dict(texts or {})
     if output is not None:
         values["dagster/run_id"] = output.run.run_id
         values["dagster/root_run_id"] = root_id(output.run)

@@ -223,18 +223,18 @@ class OutputWriter:
 
     def _configuration(self, rows: Any, transaction: Transaction) -> Mapping[str, str] | None:
         """The properties of a new table; column mapping is added for names that need it."""
-        given = self.settings.configuration
-        if transaction.snapshot is not None or _MAPPING_MODE in (given or {}):
-            return given
+        configuration = self.settings.configuration
+        if transaction.snapshot is not None or _MAPPING_MODE in (configuration or {}):
+            return configuration
         odd = odd_names(schema_of_rows(rows))
         if not odd:
-            return given
+            return configuration
         self.context.log.info(
             f"{self.log.uri}: the new table has column mapping, because of the column "
             f"{', '.join(map(repr, odd))}; the property {_MAPPING_MODE}=none in "
             "delta/configuration turns it off"
         )
-        return {**(given or {}), _MAPPING_MODE: "name"}
+        return {**(configuration or {}), _MAPPING_MODE: "name"}
 
     def _rows_of_partitions(self, transaction: Transaction, data: Any) -> Predicate | None:
         """The rows of the run's partitions; None for an asset without partitions."""

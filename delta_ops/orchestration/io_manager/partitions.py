@@ -75,10 +75,10 @@ def _multi_predicate(
     """
     dimensions = {each.name: each.partitions_def for each in partitions.partitions_defs}
     if isinstance(expression, str) or set(expression) != set(dimensions):
-        given = expression if isinstance(expression, str) else dict(expression)
+        shown = expression if isinstance(expression, str) else dict(expression)
         wanted = ", ".join(f"{name!r}: ..." for name in dimensions)
         raise InvalidRequestError(
-            f"partition_expr {given!r} does not say which column holds which dimension of the "
+            f"partition_expr {shown!r} does not say which column holds which dimension of the "
             f"partitions; give {{{wanted}}}"
         )
     first, last = dimensions

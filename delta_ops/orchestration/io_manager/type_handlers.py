@@ -28,10 +28,10 @@ from delta_ops.orchestration.io_manager.frames import (
     class_name,
     column_error,
     pandas_of_table,
+    scan_table,
     table_of_pandas,
     table_of_polars,
 )
-from delta_ops.orchestration.io_manager.lazy_frames import scan_table
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.schema import StructType
 from delta_ops.protocol.schema.arrow_types import columns_from_arrow

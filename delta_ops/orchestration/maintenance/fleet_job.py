@@ -27,16 +27,16 @@ from delta_ops.maintenance import (
     maintain_fleet,
 )
 from delta_ops.orchestration.checks.check_ops import log_check_results
-from delta_ops.orchestration.maintenance.fleet_report import (
-    batch_counts,
-    batch_metadata,
-    fleet_metadata,
-    raise_fleet_failures,
-)
 from delta_ops.orchestration.maintenance.op_outputs import (
     build_job,
     no_output,
     op_name,
+)
+from delta_ops.orchestration.maintenance.report import (
+    batch_counts,
+    batch_metadata,
+    fleet_metadata,
+    raise_fleet_failures,
 )
 from delta_ops.orchestration.policies.choice import rules_by_policies
 from delta_ops.orchestration.policies.policy import MaintenancePolicy
@@ -66,6 +66,11 @@ class FleetConfig(dg.Config):
     batch_size: int = Field(default=50, ge=1, description="Tables in a batch.")
 
 
+def _threshold(description: str, at_most: float | None = None) -> Any:
+    """A field for a threshold, which the policy of the job has if it is not set."""
+    return Field(default=None, ge=0, le=at_most, description=description)
+
+
 class FleetMaintenanceConfig(dg.Config):
     """How each table is maintained. The policy of the job has the thresholds that are not set.
 
@@ -75,59 +80,37 @@ class FleetMaintenanceConfig(dg.Config):
 
     dry_run: bool = Field(default=False, description="Only report what would be done.")
     at_once: int = Field(default=2, ge=1, le=256, description="Tables maintained at once.")
-    small_files: int | None = Field(
-        default=None, ge=0, description="Optimize from this number of small files on."
+    small_files: int | None = _threshold("Optimize from this number of small files on.")
+    clustering_depth: int | None = _threshold(
+        "Optimize a clustered table from this number of overlapping files on."
     )
-    clustering_depth: int | None = Field(
-        default=None,
-        ge=0,
-        description="Optimize a clustered table from this number of overlapping files on.",
+    commits_since_checkpoint: int | None = _threshold(
+        "Write a checkpoint from this number of commits on; if not set, from the table's "
+        "delta.checkpointInterval on."
     )
-    commits_since_checkpoint: int | None = Field(
-        default=None,
-        ge=0,
-        description="Write a checkpoint from this number of commits on; if not set, from the "
-        "table's delta.checkpointInterval on.",
+    commit_bytes_since_checkpoint: int | None = _threshold(
+        "Write a checkpoint from this many bytes of commits on."
     )
-    commit_bytes_since_checkpoint: int | None = Field(
-        default=None, ge=0, description="Write a checkpoint from this many bytes of commits on."
+    expired_tombstones: int | None = _threshold(
+        "Vacuum from this number of removed files past their retention on."
     )
-    expired_tombstones: int | None = Field(
-        default=None,
-        ge=0,
-        description="Vacuum from this number of removed files past their retention on.",
+    expired_log_files: int | None = _threshold(
+        "Clean up the log from this number of files past their retention on."
     )
-    expired_log_files: int | None = Field(
-        default=None,
-        ge=0,
-        description="Clean up the log from this number of files past their retention on.",
+    stats_coverage: float | None = _threshold(
+        "Add statistics if a smaller share of the files has them, from 0 to 1.", at_most=1
     )
-    stats_coverage: float | None = Field(
-        default=None,
-        ge=0,
-        le=1,
-        description="Add statistics if a smaller share of the files has them, from 0 to 1.",
+    deleted_rows: float | None = _threshold(
+        "Purge if deletion vectors mark this share of the rows, from 0 to 1.", at_most=1
     )
-    deleted_rows: float | None = Field(
-        default=None,
-        ge=0,
-        le=1,
-        description="Purge if deletion vectors mark this share of the rows, from 0 to 1.",
+    partition_skew: float | None = _threshold(
+        "Report a largest partition of this many times the mean size."
     )
-    partition_skew: float | None = Field(
-        default=None,
-        ge=0,
-        description="Report a largest partition of this many times the mean size.",
+    file_size_skew: float | None = _threshold(
+        "Report a largest file of this many times the target size."
     )
-    file_size_skew: float | None = Field(
-        default=None,
-        ge=0,
-        description="Report a largest file of this many times the target size.",
-    )
-    promised_time_travel_ms: int | None = Field(
-        default=None,
-        ge=0,
-        description="Report a table that promises time travel for less than this, in milliseconds.",
+    promised_time_travel_ms: int | None = _threshold(
+        "Report a table that promises time travel for less than this, in milliseconds."
     )
 
     def thresholds(self, defaults: HealthThresholds | None = None) -> HealthThresholds:

@@ -333,9 +333,9 @@ class _Run:
     def _options(self) -> dict[Operation, dict[str, Any]]:
         """The options of the operations: by the policy, and by the config, which wins."""
         policy, config = self._tables.policy, self._config
-        given = policy.options if policy is not None else {}
+        of_policy = policy.options if policy is not None else {}
         return {
-            entry.name: {**given.get(entry.name, {}), **config.options(entry)}
+            entry.name: {**of_policy.get(entry.name, {}), **config.options(entry)}
             for entry in self._entries
         }
 

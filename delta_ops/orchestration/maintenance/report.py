@@ -1,21 +1,22 @@
-"""Maintenance report: the observation of each table's asset, and the figures of a whole run.
+"""Maintenance report: observations of assets, and the figures and failures of runs and fleets.
 
 An observation begins with the small card of the table. Dagster plots whole numbers, so the numbers
 of the table's state are always present. Counts of the work are present unless they are zero. The
-full card is present if the run did or found anything.
+full card is present if the run did or found anything. Tables of a fleet need no assets; metadata of
+the batches report their work.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import dagster as dg
 
 from delta_ops.errors import DeltaOpsError
 from delta_ops.log import Snapshot
-from delta_ops.maintenance import MaintenanceResult
+from delta_ops.maintenance import MaintenanceResult, TableMaintenance
 from delta_ops.maintenance.fleet.failures import failure_of
 from delta_ops.maintenance.optimize.clustering import load_clustering
 from delta_ops.orchestration.card.small_card import small_card
@@ -160,12 +161,113 @@ def _counts(result: MaintenanceResult) -> Mapping[str, int]:
 
 def _sentence(result: MaintenanceResult) -> str:
     """The work, failures, and work left to a person in sentences, as Markdown."""
-    said = planned_text(result.planned) if result.dry_run else done_text(result.figures)
+    work = planned_text(result.planned) if result.dry_run else done_text(result.figures)
     if result.error is not None:
         failure = plain_text(failure_of(result.error).message)
-        return " ".join(filter(None, [plain_text(said), f"Failed: {failure}"]))
+        return " ".join(filter(None, [plain_text(work), f"Failed: {failure}"]))
     if not result.results:
         return "Nothing was due."
     left = f"Needs a person: {'; '.join(result.left)}." if result.left else ""
     nothing = "Dry run: nothing to do." if result.dry_run else "Nothing was left to do."
-    return plain_text(" ".join(filter(None, [said, left])) or nothing)
+    return plain_text(" ".join(filter(None, [work, left])) or nothing)
+
+
+_FLEET_COUNTS = (
+    "tables",
+    "tables_with_work",
+    "tables_skipped",
+    "tables_left",
+    "tables_failed",
+    "bytes_saved",
+    "live_files_saved",
+)
+
+
+def batch_metadata(rows: Sequence[TableMaintenance]) -> dict[str, Any]:
+    """Metadata of a batch: findings, planned, done and skipped work, and savings of each table."""
+    return {
+        **{f"delta/{name}": value for name, value in batch_counts(rows)["counts"].items()},
+        "delta/found": _values_by_table(rows, _finding_values),
+        "delta/planned": _values_by_table(
+            rows, lambda row: list(row.report.operations if row.report else ())
+        ),
+        "delta/planned_figures": _values_by_table(rows, _planned_figures),
+        "delta/done": _values_by_table(rows, _done_figures),
+        "delta/skipped": _values_by_table(rows, lambda row: list(row.skipped)),
+        "delta/left": _values_by_table(rows, lambda row: list(row.left)),
+        "delta/saved": _values_by_table(
+            rows, lambda row: {n: v for n, v in row.saved.items() if v}
+        ),
+        "delta/failed": dg.MetadataValue.json(_failures_by_table(rows)),
+    }
+
+
+def batch_counts(rows: Sequence[TableMaintenance]) -> dict[str, Any]:
+    """The counts of a batch, and its failures by table."""
+    saved = [row.saved for row in rows]
+    failed = _failures_by_table(rows)
+    return {
+        "counts": {
+            "tables": len(rows),
+            "tables_with_work": sum(row.result is not None for row in rows),
+            "tables_skipped": sum(bool(row.skipped) for row in rows),
+            "tables_left": sum(bool(row.left) for row in rows),
+            "tables_failed": len(failed),
+            "bytes_saved": sum(each["bytes"] for each in saved),
+            "live_files_saved": sum(each["live_files"] for each in saved),
+        },
+        "failed": failed,
+    }
+
+
+def _values_by_table(rows: Sequence[TableMaintenance], value: Any) -> dg.MetadataValue[Any]:
+    """The values by table, without empty values."""
+    values = ((row.table, value(row)) for row in rows)
+    return dg.MetadataValue.json({table: each for table, each in values if each})
+
+
+def _finding_values(row: TableMaintenance) -> dict[str, Any]:
+    findings = row.report.findings if row.report else ()
+    return {f.measure: asdict(f)["value"] for f in findings if f.verdict != "ok"}
+
+
+def _planned_figures(row: TableMaintenance) -> dict[str, int]:
+    planned = row.result.planned if row.result else {}
+    return {name: value for name, value in planned.items() if value}
+
+
+def _done_figures(row: TableMaintenance) -> dict[str, int]:
+    if row.result is None or row.result.dry_run:
+        return {}
+    return {name: value for name, value in row.result.figures.items() if value}
+
+
+def _failures_by_table(rows: Sequence[TableMaintenance]) -> dict[str, str]:
+    failed = {row.table: row.failure.message for row in rows if row.failure is not None}
+    for row in rows:
+        if row.result is not None and row.result.failures:
+            failed.setdefault(row.table, f"could not delete or read all: {row.result.failures}")
+    return failed
+
+
+def fleet_metadata(batches: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """The sums of the counts of all batches."""
+    return {f"delta/{n}": sum(batch["counts"][n] for batch in batches) for n in _FLEET_COUNTS}
+
+
+def raise_fleet_failures(batches: Sequence[Mapping[str, Any]]) -> None:
+    """Fail the run if a table failed.
+
+    Raises:
+        Failure: A table failed; the metadata have the counts and the failure of each table.
+    """
+    failed = {table: why for batch in batches for table, why in batch["failed"].items()}
+    if not failed:
+        return
+    counts = fleet_metadata(batches)
+    numbered = {f"{n}: {table}": why for n, (table, why) in enumerate(failed.items(), 1)}
+    raise dg.Failure(
+        f"{len(failed)} of {counts['delta/tables']} tables could not be maintained",
+        metadata={**counts, **numbered},
+        allow_retries=False,
+    )

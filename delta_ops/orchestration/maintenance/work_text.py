@@ -72,17 +72,17 @@ def planned_text(planned: Mapping[str, int]) -> str:
         _delete_clause("delete", "log_files_planned", "log_bytes_planned", planned, "log "),
         *_other_clauses(planned, _PLANNED),
     ]
-    said = sentence(parts)
-    return f"Dry run: would {said[0].lower()}{said[1:]}" if said else ""
+    text = sentence(parts)
+    return f"Dry run: would {text[0].lower()}{text[1:]}" if text else ""
 
 
 def sentence(parts: Sequence[str]) -> str:
     """Join clauses, of which "" is none, to a sentence."""
-    said = [part for part in parts if part]
-    if not said:
+    present = [part for part in parts if part]
+    if not present:
         return ""
-    head = ", ".join(said[:-1])
-    text = f"{head} and {said[-1]}" if head else said[-1]
+    head = ", ".join(present[:-1])
+    text = f"{head} and {present[-1]}" if head else present[-1]
     return f"{text[0].upper()}{text[1:]}."
 
 
@@ -99,8 +99,8 @@ def _rewrite_clause(verb: str, noun: str, figures: Mapping[str, int]) -> str:
 def _delete_clause(
     verb: str, files: str, size: str, figures: Mapping[str, int], kind: str = ""
 ) -> str:
-    said = _file_clause(verb, figures.get(files, 0), kind)
-    return f"{said} ({size_text(figures.get(size, 0))})" if said else ""
+    clause = _file_clause(verb, figures.get(files, 0), kind)
+    return f"{clause} ({size_text(figures.get(size, 0))})" if clause else ""
 
 
 def _other_clauses(figures: Mapping[str, int], known: Collection[str]) -> list[str]:

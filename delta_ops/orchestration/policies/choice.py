@@ -211,8 +211,8 @@ def rules_by_policies(
 
 def general_policy(policies: Sequence[MaintenancePolicy]) -> MaintenancePolicy:
     """The policy for all tables."""
-    given = (policy for policy in policies if ALL_TABLES in policy.patterns)
-    return next(given, MaintenancePolicy())
+    for_all_tables = (policy for policy in policies if ALL_TABLES in policy.patterns)
+    return next(for_all_tables, MaintenancePolicy())
 
 
 def drop_absent_tables(

@@ -64,10 +64,10 @@ def maintenance_config_class(
     chosen = MaintenanceSettings.model_fields["operations"]
     fields: dict[str, Any] = {"operations": (GenericAlias(list, (names,)), chosen)}
     for entry in entries:
-        given = (defaults or {}).get(entry.name, {})
+        chosen_defaults = (defaults or {}).get(entry.name, {})
         for option in entry.options:
             name = _field(entry, option)
-            kind, default = option.kind, given.get(option.name, option.default)
+            kind, default = option.kind, chosen_defaults.get(option.name, option.default)
             if option.choices:
                 kind = _enum(f"{name.title().replace('_', '')}Name", option.choices)
                 default = kind(default)
@@ -75,8 +75,8 @@ def maintenance_config_class(
                 kind,
                 Field(default=default, ge=option.at_least, description=option.description),
             )
-    said = "The tables of a run, and what it does."
-    return create_model("MaintenanceConfig", __base__=MaintenanceSettings, __doc__=said, **fields)
+    about = "The tables of a run, and what it does."
+    return create_model("MaintenanceConfig", __base__=MaintenanceSettings, __doc__=about, **fields)
 
 
 def _enum(name: str, values: Sequence[str]) -> Any:

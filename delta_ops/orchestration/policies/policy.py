@@ -123,10 +123,10 @@ class MaintenancePolicy:
 
 def _validate_options(options: Mapping[Operation, Mapping[str, Any]]) -> None:
     validate_options(options)
-    for operation, given in options.items():
-        validate_arguments(entry_of(operation).act, given)
+    for operation, values in options.items():
+        validate_arguments(entry_of(operation).act, values)
         for option in entry_of(operation).options:
-            value = given.get(option.name, option.default)
+            value = values.get(option.name, option.default)
             if option.choices and value not in option.choices:
                 raise InvalidRequestError(
                     f"the option {option.name} of {operation} cannot be {value!r}; choose from "
@@ -143,9 +143,9 @@ def _validate_purge_comes_to_rest(
     options: Mapping[Operation, Mapping[str, Any]], thresholds: HealthThresholds
 ) -> None:
     """Reject a purge that stays due because of files that it does not rewrite."""
-    given, limit = options.get("purge", {}), thresholds.deleted_rows
-    share = given.get("deleted_share")
-    if "deleted_share" in given and limit and (share is None or share > limit):
+    of_purge, limit = options.get("purge", {}), thresholds.deleted_rows
+    share = of_purge.get("deleted_share")
+    if "deleted_share" in of_purge and limit and (share is None or share > limit):
         raise InvalidRequestError(
             f"the option deleted_share of purge cannot be {share!r} because purge is due above "
             f"the threshold deleted_rows of {limit}: files between both values would keep it due. "

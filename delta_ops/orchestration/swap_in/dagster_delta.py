@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import NoReturn
 
-from delta_ops.orchestration.swap_in.absent_names import NO_BACKOFF, explain_absence
+from delta_ops.errors import InvalidRequestError
 from delta_ops.orchestration.swap_in.delta_forks import (
     DeltaLakeIOManager,
     DeltaLakePolarsIOManager,
@@ -62,7 +63,16 @@ __all__ = [
     "WriteMode",
 ]
 
-__getattr__ = explain_absence(__name__, {"BackoffConfig": NO_BACKOFF})
+
+def __getattr__(name: str) -> NoReturn:
+    """Explain why a name of the package is absent."""
+    if name == "BackoffConfig":
+        raise InvalidRequestError(
+            f"{__name__} has no BackoffConfig: the clients of the stores have their own; leave it "
+            "out"
+        )
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 DELTA_DATETIME_FORMAT = "%Y-%m-%d %H:%M:%S"
 DELTA_DATE_FORMAT = "%Y-%m-%d"

@@ -53,5 +53,5 @@ class DeltaLakeIOManager(RenamedIOManager):
     }
     schema_field: ClassVar[str] = "namespace"
 
-    def __init__(self, **given: Any) -> None:  # without it, type checkers accept only fields
-        super().__init__(**given)
+    def __init__(self, **config: Any) -> None:  # without it, type checkers accept only fields
+        super().__init__(**config)

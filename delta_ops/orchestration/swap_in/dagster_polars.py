@@ -160,10 +160,10 @@ class PolarsDeltaIOManager(RenamedIOManager):
     version: int | None = Field(default=None, description="Version that inputs read.")
     _instance_storage: str | None = PrivateAttr(default=None)
 
-    def __init__(self, **given: Any) -> None:
-        if "cloud_storage_options" in given:
-            given["storage_options"] = given.pop("cloud_storage_options")
-        super().__init__(**given)
+    def __init__(self, **config: Any) -> None:
+        if "cloud_storage_options" in config:
+            config["storage_options"] = config.pop("cloud_storage_options")
+        super().__init__(**config)
 
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:
         """Take the storage of the instance as the default of `base_dir`."""

@@ -108,9 +108,9 @@ class DeltaLakeIOManager(RenamedIOManager):
         default=None, description="custom_metadata of each commit."
     )
 
-    def __init__(self, **given: Any) -> None:
+    def __init__(self, **config: Any) -> None:
         reject_type_handlers(type(self).__name__, self.type_handlers(), TypesOfForks)
-        super().__init__(**given)
+        super().__init__(**config)
 
     @staticmethod
     def type_handlers() -> Sequence[TypesOfForks]:
@@ -164,8 +164,8 @@ class DeltaLakeIOManager(RenamedIOManager):
 class DeltaLakePyarrowIOManager(DeltaLakeIOManager):
     """Inputs without an annotation are Arrow tables."""
 
-    def __init__(self, **given: Any) -> None:  # without it, type checkers accept only fields
-        super().__init__(**given)
+    def __init__(self, **config: Any) -> None:  # without it, type checkers accept only fields
+        super().__init__(**config)
 
     @staticmethod
     def default_load_type() -> type | None:
@@ -179,8 +179,8 @@ class DeltaLakePandasIOManager(DeltaLakeIOManager):
 
     defaults: ClassVar[Mapping[str, Any]] = {**RenamedIOManager.defaults, "delta/keep_index": True}
 
-    def __init__(self, **given: Any) -> None:  # without it, type checkers accept only fields
-        super().__init__(**given)
+    def __init__(self, **config: Any) -> None:  # without it, type checkers accept only fields
+        super().__init__(**config)
 
     @staticmethod
     def default_load_type() -> type | None:
@@ -194,8 +194,8 @@ class DeltaLakePandasIOManager(DeltaLakeIOManager):
 class DeltaLakePolarsIOManager(DeltaLakeIOManager):
     """Inputs without an annotation are polars frames."""
 
-    def __init__(self, **given: Any) -> None:  # without it, type checkers accept only fields
-        super().__init__(**given)
+    def __init__(self, **config: Any) -> None:  # without it, type checkers accept only fields
+        super().__init__(**config)
 
     @staticmethod
     def default_load_type() -> type | None:

@@ -52,24 +52,24 @@ class RenamedIOManager(DeltaIOManager):
     root_field: ClassVar[str] = "root_uri"
     schema_field: ClassVar[str] = "schema"
 
-    def __init__(self, **given: Any) -> None:
-        super().__init__(**self._our_fields(given))
+    def __init__(self, **config: Any) -> None:
+        super().__init__(**self._our_fields(config))
 
     def default_metadata(self) -> Mapping[str, Any]:
         """The settings of outputs and inputs that no nearer place sets."""
         return {**self.defaults, **self.metadata}
 
     @classmethod
-    def configure_at_launch(cls, **given: Any) -> Any:
+    def configure_at_launch(cls, **config: Any) -> Any:
         """The IO manager with further fields from the config of a run."""
-        return super().configure_at_launch(**cls._our_fields(given))
+        return super().configure_at_launch(**cls._our_fields(config))
 
     @classmethod
-    def _our_fields(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+    def _our_fields(cls, config: Mapping[str, Any]) -> dict[str, Any]:
         """Translate the fields to fields of `DeltaIOManager` and `schema_name`."""
-        given = {name: value for name, value in given.items() if value is not None}
+        config = {name: value for name, value in config.items() if value is not None}
         fields = {
-            name: value for name, value in given.items() if name not in cls.field_translations
+            name: value for name, value in config.items() if name not in cls.field_translations
         }
         renamed = {cls.root_field: "root", cls.schema_field: "schema_name"}
         for theirs, ours in renamed.items():
@@ -90,7 +90,7 @@ class RenamedIOManager(DeltaIOManager):
                 client_options.storage_options(None)
             except InvalidRequestError as error:
                 raise InvalidRequestError(f"client_options: {error}") from error
-        settings = {name: given[name] for name in cls.field_translations if name in given}
+        settings = {name: config[name] for name in cls.field_translations if name in config}
         if settings:
             place = f"the fields of {cls.__name__}"
             given_metadata = {**settings, **fields.get("metadata", {})}
@@ -108,8 +108,10 @@ class RenamedIOManager(DeltaIOManager):
 
     def handle_output(self, context: dg.OutputContext, obj: Any) -> None:
         """Write the output. Only the asset's definition may name the table."""
-        given = context.output_metadata if context.has_asset_key else {}
-        named = [name for name in self.table_keys if isinstance(_plain_value(given.get(name)), str)]
+        metadata = context.output_metadata if context.has_asset_key else {}
+        named = [
+            name for name in self.table_keys if isinstance(_plain_value(metadata.get(name)), str)
+        ]
         if named:
             raise InvalidRequestError(
                 f"the Output of asset {context.asset_key.to_user_string()} has the metadata "

@@ -129,19 +129,19 @@ def unite_merge_flags(metadata: Mapping[str, Any], place: str) -> dict[str, Any]
         InvalidRequestError: A flag is neither True nor False, or the clauses are set twice.
     """
     kept = {name: value for name, value in metadata.items() if name not in MERGE_FLAGS}
-    given = {name: metadata[name] for name in MERGE_FLAGS if metadata.get(name) is not None}
-    if not given:
+    flags = {name: metadata[name] for name in MERGE_FLAGS if metadata.get(name) is not None}
+    if not flags:
         return kept
-    for name, value in given.items():
+    for name, value in flags.items():
         if not isinstance(value, bool):
             raise InvalidRequestError(f"{place} have {name} {value!r}; choose True or False")
     if "delta/merge_clauses" in kept:
         raise InvalidRequestError(
-            f"{place} have {next(iter(given))} beside another word for delta/merge_clauses; leave "
+            f"{place} have {next(iter(flags))} beside another word for delta/merge_clauses; leave "
             "one of them out"
         )
     clauses = [
-        clause for name, (clause, default) in MERGE_FLAGS.items() if given.get(name, default)
+        clause for name, (clause, default) in MERGE_FLAGS.items() if flags.get(name, default)
     ]
     return {**kept, "delta/merge_clauses": clauses}
 
@@ -159,15 +159,15 @@ def _mismatch_error(where: str) -> InvalidRequestError:
 
 def translate_upsert_options(value: Any, where: str) -> Mapping[str, Any]:
     """Translation of `upsert_options`, a mapping or a value of dagster-iceberg's class."""
-    given = _mapping_of(value)
+    config = _mapping_of(value)
     flags = {"when_matched_update_all": _UPDATE, "when_not_matched_insert_all": _INSERT}
-    if not isinstance(given, Mapping) or set(given) - {"join_cols", *flags}:
+    if not isinstance(config, Mapping) or set(config) - {"join_cols", *flags}:
         raise InvalidRequestError(f"{where}; give join_cols and, if need be, {', '.join(flags)}")
     for name in flags:
-        if not isinstance(given.get(name, True), bool):
-            raise InvalidRequestError(f"{where} with {name} {given[name]!r}; choose True or False")
-    clauses = [clause for name, clause in flags.items() if given.get(name, True)]
-    keys = {"delta/merge_keys": given["join_cols"]} if "join_cols" in given else {}
+        if not isinstance(config.get(name, True), bool):
+            raise InvalidRequestError(f"{where} with {name} {config[name]!r}; choose True or False")
+    clauses = [clause for name, clause in flags.items() if config.get(name, True)]
+    keys = {"delta/merge_keys": config["join_cols"]} if "join_cols" in config else {}
     return {**keys, "delta/merge_clauses": clauses}
 
 

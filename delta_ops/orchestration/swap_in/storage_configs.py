@@ -159,7 +159,7 @@ def config_of_provider(options: Any) -> Any:
     """The storage config in a run config such as `{"s3": {"region": ...}}`; else the options."""
     if not isinstance(options, Mapping) or len(options) != 1:
         return options
-    ((provider, given),) = options.items()
-    if provider not in _PROVIDERS or not isinstance(given, Mapping):
+    ((provider, settings),) = options.items()
+    if provider not in _PROVIDERS or not isinstance(settings, Mapping):
         return options
-    return _PROVIDERS[provider](**given)
+    return _PROVIDERS[provider](**settings)

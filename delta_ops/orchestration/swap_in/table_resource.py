@@ -58,8 +58,8 @@ class DeltaTableResource(dg.ConfigurableResource[None]):
     )
     version: int | None = Field(default=None, description="Version to load; the latest if None.")
 
-    def __init__(self, **given: Any) -> None:  # without it, type checkers accept only fields
-        super().__init__(**given)
+    def __init__(self, **config: Any) -> None:  # without it, type checkers accept only fields
+        super().__init__(**config)
 
     def load(self) -> LoadedTable:
         """Load the table at `version`.

@@ -37,7 +37,9 @@ _WRITER_PROPERTIES = (
 """Properties of deltalake's writer, apart from `compression`."""
 
 
-def translate(given: Mapping[str, Any], place: str, translations: Translations) -> dict[str, Any]:
+def translate(
+    settings: Mapping[str, Any], place: str, translations: Translations
+) -> dict[str, Any]:
     """Translate the foreign settings in a mapping, and keep the others.
 
     Args:
@@ -46,9 +48,9 @@ def translate(given: Mapping[str, Any], place: str, translations: Translations) 
     Raises:
         InvalidRequestError: A setting is not supported, or two settings mean the same.
     """
-    read = {name: value for name, value in given.items() if name not in translations}
-    for name in given:
-        value = _plain_value(given[name])
+    read = {name: value for name, value in settings.items() if name not in translations}
+    for name in settings:
+        value = _plain_value(settings[name])
         if name not in translations or value is None:
             continue
         for ours, setting in translations[name](value, f"{place} have {name}").items():
@@ -130,20 +132,20 @@ def translate_schema_mode(value: Any, where: str) -> Mapping[str, Any]:
 
 def translate_commit_properties(value: Any, where: str) -> Mapping[str, Any]:
     """Translation of `commit_properties`, which may have `custom_metadata`."""
-    given = vars(value) if hasattr(value, "custom_metadata") else value
+    properties = vars(value) if hasattr(value, "custom_metadata") else value
     known = {"custom_metadata", "max_commit_retries"}
-    if not isinstance(given, Mapping) or set(given) - known - _absent(given):
+    if not isinstance(properties, Mapping) or set(properties) - known - _absent(properties):
         raise InvalidRequestError(
             f"{where}, of which only custom_metadata are known here; a commit is tried again, and "
             "has its identity, without being told to"
         )
-    if given.get("max_commit_retries") is not None:
+    if properties.get("max_commit_retries") is not None:
         warnings.warn(
             f"{where} with max_commit_retries, which changes nothing: a lost race is tried again "
             "until a time limit",
             stacklevel=2,
         )
-    texts = given.get("custom_metadata")
+    texts = properties.get("custom_metadata")
     return {} if texts is None else translate_custom_metadata(texts, where)
 
 
@@ -161,35 +163,36 @@ def translate_writer_properties(value: Any, where: str) -> Mapping[str, Any]:
     Raises:
         InvalidRequestError: A property or the codec is unknown.
     """
-    given = vars(value) if hasattr(value, "compression") else value
+    properties = vars(value) if hasattr(value, "compression") else value
     known = ("compression", *_WRITER_PROPERTIES)
-    unknown = [given]
-    if isinstance(given, Mapping):
-        unknown = [name for name in given if name not in known]
+    unknown = [properties]
+    if isinstance(properties, Mapping):
+        unknown = [name for name in properties if name not in known]
     if unknown:
         raise InvalidRequestError(
             f"{where} {unknown[0]!r}; choose from {', '.join(known)}. Nothing was written"
         )
-    ignored = [name for name in _WRITER_PROPERTIES if given.get(name) is not None]
+    ignored = [name for name in _WRITER_PROPERTIES if properties.get(name) is not None]
     if ignored:
         warnings.warn(
             f"{where} {', '.join(ignored)}, which changes nothing: delta_ops has a writer of its "
             "own",
             stacklevel=2,
         )
-    if given.get("compression") is None:
+    compression = properties.get("compression")
+    if compression is None:
         return {}
     try:
-        codec = parse_codec(str(given["compression"]))
+        codec = parse_codec(str(compression))
     except InvalidRequestError as error:
         raise InvalidRequestError(
-            f"{where} with the compression {given['compression']!r}: {error} Nothing was written"
+            f"{where} with the compression {compression!r}: {error} Nothing was written"
         ) from error
     return {_PROPERTIES: {COMPRESSION_CODEC.name: codec}}
 
 
-def _absent(given: Mapping[str, Any]) -> set[str]:
-    return {name for name, value in given.items() if value is None}
+def _absent(values: Mapping[str, Any]) -> set[str]:
+    return {name for name, value in values.items() if value is None}
 
 
 def _plain_value(value: Any) -> Any:
