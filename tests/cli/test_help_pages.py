@@ -14,8 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 import delta_ops.arrow as da
-from delta_ops.cli.help_pages import EXAMPLES, GROUPS, MAINTAIN, commands_by_group
-from delta_ops.cli.main import cli
+from delta_ops.cli.main import EXAMPLES, GROUPS, MAINTAIN, cli, commands_by_group
 from delta_ops.maintenance.registry import OPERATIONS
 
 SHARED = ["dry_run", "storage_options", "as_json"]
