@@ -170,9 +170,9 @@ def spark_cases(folder: Path) -> Iterator[Case]:
     import delta_ops.spark as ds
     from benchmarks.spark_beside_delta_program import session
     from delta_ops.spark.dml import merge as merge_module
-    from delta_ops.spark.read import file_index, vector_filter
+    from delta_ops.spark.read import file_index, live_rows
     from delta_ops.spark.read.file_index import IndexUnavailableError
-    from delta_ops.spark.read.vector_filter import FilterUnavailableError
+    from delta_ops.spark.read.live_rows import FilterUnavailableError
     from delta_ops.spark.session import call_sites
     from delta_ops.spark.write import data_files
     from delta_ops.spark.write.commit_protocol import ProtocolUnavailableError
@@ -236,7 +236,7 @@ def spark_cases(folder: Path) -> Iterator[Case]:
     yield Case(
         name="read by Spark: vectors in generated code (vector_filter)",
         call=partial(scan, deleted),
-        replaced=vector_filter,
+        replaced=live_rows,
         attribute="is_named",
         by=raising(FilterUnavailableError),
     )

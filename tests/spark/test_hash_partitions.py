@@ -8,8 +8,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
 from delta_ops.spark import versions
-from delta_ops.spark.hash_partitions import hash_of, numbers_by_hash
-from delta_ops.spark.versions import arrow_of, repartition_by_id
+from delta_ops.spark.versions import arrow_of, hash_of, numbers_by_hash, repartition_by_id
 
 
 @pytest.mark.parametrize("num_partitions", [1, 2, 7, 200, 3001])

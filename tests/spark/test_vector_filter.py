@@ -9,10 +9,9 @@ from pyroaring import BitMap64
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from delta_ops.spark.read import vector_filter
+from delta_ops.spark.read import live_rows
 from delta_ops.spark.read.file_index import ROW
-from delta_ops.spark.read.live_rows import FILE, keep_live, keep_named
-from delta_ops.spark.read.vector_filter import FilterUnavailableError
+from delta_ops.spark.read.live_rows import FILE, FilterUnavailableError, keep_live, keep_named
 from tests.spark.conftest import refuse
 
 pytestmark = pytest.mark.spark
@@ -24,7 +23,7 @@ EDGES = (0, 63, 64, 65_535, 65_536, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**32 + 
 def lookup(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Each of the two ways to filter rows."""
     if request.param == "by a join":
-        refuse(monkeypatch, vector_filter, "is_named", FilterUnavailableError)
+        refuse(monkeypatch, live_rows, "is_named", FilterUnavailableError)
     return str(request.param)
 
 

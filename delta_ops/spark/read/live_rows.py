@@ -2,31 +2,37 @@
 
 Source: PROTOCOL.md, "Deletion Vectors".
 
-Spark adds to each row its number in the file, and the scan adds the number of the file. A condition
-in Spark's generated code looks up the row in the vector (`vector_filter`). Where that filter is
-unavailable, the vectors become a table of bits that is broadcast and joined. It has one row for
-each block of rows that contains a deleted row. It costs 4 KB per block on each executor, however
-many rows are deleted, and needs neither a Python worker nor a shuffle. A row without a matching
-block is live.
+Spark adds to each row its number in the file, and the scan adds the number of the file. There are
+two ways to look up a row in the vector of its file:
+
+1. The filter, a condition in the code that Spark generates for its stage. The vectors are broadcast
+   as roaring bitmaps. A task expands one block of one vector to bits at a time. This needs no join.
+   The class (`java/delta_ops/vectors`) reaches executors as a jar, and depends on Spark internals.
+2. A join through the public API, if these differ, or the session has no local JVM. The vectors
+   become a table of bits that is broadcast. It has one row for each block of rows that contains a
+   deleted row, so it costs 4 KB per block on each executor, however many rows are deleted. A row
+   without a matching block is live.
+
+Neither needs a Python worker or a shuffle.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import pyarrow as pa
 from pyroaring import BitMap64
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import ArrayType, LongType, StructType
 
 from delta_ops.protocol.deletion_vectors import BLOCK_BITS, blocks_of
 from delta_ops.protocol.schema import LONG, StructField
+from delta_ops.spark.compiled import OBSTACLES, first_line, instance_on_executors
 from delta_ops.spark.expressions.columns import named_column
-from delta_ops.spark.read import vector_filter
 from delta_ops.spark.read.file_index import ROW, ROW_NUMBER
-from delta_ops.spark.read.vector_filter import FilterUnavailableError
 
 FILE = StructField("delta_ops file", LONG)
 """The number of the file of each row; the space keeps the name distinct from table columns."""
@@ -45,7 +51,7 @@ def keep_live(rows: DataFrame, vectors: Sequence[BitMap64]) -> DataFrame:
         vectors: The deleted rows of each file, in the order of the file numbers.
     """
     try:
-        return rows.filter(~_is_named(rows, vectors))
+        return rows.filter(~_is_row_named(rows, vectors))
     except FilterUnavailableError:
         joined, bit = _join_bits(rows, vectors, "left")
         return joined.filter(bit.isNull() | (bit == 0))
@@ -63,7 +69,7 @@ def mark_named(
         mark: Name of the new column.
     """
     try:
-        named = vector_filter.is_named(
+        named = is_named(
             rows.sparkSession, vectors, named_column(file.name), named_column(ROW_NUMBER)
         )
         return rows.withColumn(mark, named)
@@ -75,15 +81,15 @@ def mark_named(
 def keep_named(rows: DataFrame, vectors: Sequence[BitMap64]) -> DataFrame:
     """Keep only the rows that are in a vector; arguments as for `keep_live`."""
     try:
-        return rows.filter(_is_named(rows, vectors))
+        return rows.filter(_is_row_named(rows, vectors))
     except FilterUnavailableError:
         joined, bit = _join_bits(rows, vectors, "inner")
         return joined.filter(bit == 1)
 
 
-def _is_named(rows: DataFrame, vectors: Sequence[BitMap64]) -> Column:
+def _is_row_named(rows: DataFrame, vectors: Sequence[BitMap64]) -> Column:
     file, row = named_column(FILE.name), named_column(ROW)
-    return vector_filter.is_named(rows.sparkSession, vectors, file, row)
+    return is_named(rows.sparkSession, vectors, file, row)
 
 
 def _join_bits(
@@ -118,3 +124,32 @@ def _named_blocks(vectors: Sequence[BitMap64]) -> pa.Table:
         keys = pa.array([(file << _FILE_BITS) + number for number in numbers.to_pylist()])
         batches.append(pa.record_batch([keys.cast(pa.int64()), words], schema))
     return pa.Table.from_batches(batches or [pa.RecordBatch.from_pylist([], schema)])
+
+
+_FILTERS = "delta_ops.vectors.VectorFilters"
+
+
+class FilterUnavailableError(Exception):
+    """This session or Spark version does not support the filter."""
+
+
+def is_named(spark: SparkSession, vectors: Sequence[BitMap64], file: Column, row: Column) -> Column:
+    """Whether the deletion vector of the row's file contains the row.
+
+    Args:
+        spark: A classic session.
+        vectors: Row numbers for each file. The file number is the position, from 0.
+        file: The number of the file, a long.
+        row: The number of the row in the file, a long.
+
+    Raises:
+        FilterUnavailableError: This session or Spark version does not support the filter.
+    """
+    serialized = (vector.serialize() for vector in vectors)
+    sent = b"".join(struct.pack("<i", len(each)) + each for each in serialized)
+    try:
+        context: Any = spark.sparkContext
+        filters = instance_on_executors(spark, _FILTERS)
+        return Column(filters.isNamed(context._jsc, bytearray(sent), file._jc, row._jc))
+    except (*OBSTACLES, struct.error) as error:
+        raise FilterUnavailableError(first_line(error)) from error

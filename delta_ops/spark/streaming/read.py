@@ -1,15 +1,27 @@
 """Read a table as a stream: first the existing rows, then the rows of each commit.
 
-`planning.table_stream` selects the files of each batch, and `source` passes them to Spark.
+`planning.table_stream` selects the files of each batch.
+
+In a classic session, the table is a native source of Spark, which requests offsets, and the rows
+between two offsets. Our source is a Java class (`java/delta_ops/streams`). It calls Python, which
+returns an offset as text, or a DataFrame over our file index whose relations are marked as
+streaming. Rows are read as in a batch: with column pruning and filter pushdown, and without a
+Python worker. The source reaches Spark as an object inside a plan, so no class loader has to find
+it by name.
+
+The Java code depends on Spark internals, as the file index does. If these differ, and in sessions
+of Spark Connect, `rows` reads the stream through the public API.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import date
-from typing import Literal
+from typing import Any, Literal
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from delta_ops.arguments import validate_arguments
 from delta_ops.errors import InvalidRequestError
@@ -21,15 +33,21 @@ from delta_ops.planning.stream_slices import SliceLimits
 from delta_ops.planning.table_stream import StreamRequest, TableStream
 from delta_ops.protocol.stream_offset import StreamOffset, stream_offset_from_json
 from delta_ops.protocol.table_definition import validate
+from delta_ops.spark.callbacks import Callback, accept_callbacks
+from delta_ops.spark.compiled import OBSTACLES, first_line, instance_of
 from delta_ops.spark.read.changes import read_changed_files
 from delta_ops.spark.read.read import read_files, resolve_columns, show
 from delta_ops.spark.schema import spark_schema_from_schema
 from delta_ops.spark.session.session import warn_once
-from delta_ops.spark.streaming.source import SourceUnavailableError, streaming_frame
-from delta_ops.spark.versions import CONNECT, STREAM_LIMITS, require
+from delta_ops.spark.versions import CONNECT, STREAM_LIMITS, is_connect, require
 
 _MAX_FILES = 1000
 """Default limit of files in a batch."""
+_STREAMS = "delta_ops.streams.LogStreams"
+
+
+class SourceUnavailableError(Exception):
+    """This session or Spark version does not support the native source."""
 
 
 def read_stream(
@@ -106,7 +124,7 @@ def read_stream(
         schema = changes_until(log, snapshot, range(0)).schema
     spark_schema = spark_schema_from_schema(schema)
     try:
-        return streaming_frame(
+        return _streaming_frame(
             spark,
             f"delta_ops[{snapshot.uri}]",
             spark_schema,
@@ -167,8 +185,39 @@ def _validate_start(version: int | str | None, timestamp: str | date | None) -> 
         timestamp_ms(timestamp)
 
 
+def _streaming_frame(
+    spark: SparkSession, name: str, schema: StructType, open_table: Callable[[], _SparkStream]
+) -> DataFrame:
+    """Read the rows of a table as a stream.
+
+    Args:
+        spark: A classic session.
+        name: Name of the source in Spark's UI and logs.
+        schema: The columns of every batch.
+        open_table: Opens the table for each query that starts.
+
+    Raises:
+        SourceUnavailableError: This session does not support the source.
+    """
+    if is_connect(spark):
+        raise SourceUnavailableError("it is a session of Spark Connect")
+    try:
+        accept_callbacks(spark)
+        context = spark.sparkContext
+
+        def open_for_query(_question: str) -> Callback:
+            return Callback(open_table().answer, context)
+
+        rows = instance_of(spark, _STREAMS).stream(
+            spark._jsparkSession, name, schema.json(), Callback(open_for_query, context)
+        )
+        return DataFrame(rows, spark)
+    except OBSTACLES as error:
+        raise SourceUnavailableError(first_line(error)) from error
+
+
 class _SparkStream:
-    """A table in one query of a classic session; see `StreamedTable`."""
+    """A table in one query of a classic session. Offsets are texts."""
 
     def __init__(
         self, spark: SparkSession, log: DeltaLog, made_for: Snapshot, request: StreamRequest
@@ -176,15 +225,25 @@ class _SparkStream:
         self._spark, self._request = spark, request
         self._stream = TableStream(log, _shape_of_query(made_for), request)
 
-    def stop_at_latest(self) -> None:
-        self._stream.stop_at_latest()
+    def answer(self, question: str) -> Any:
+        """Answer a request of the source: a text with three lines for kind, start and end."""
+        kind, start, end = question.split("\n")
+        match kind:
+            case "stop at latest":
+                return self._stream.stop_at_latest()
+            case "end" | "end of all":
+                return self._end_after(start or None, is_limited=kind == "end")
+        rows = self._rows_between(start or None, end)
+        return None if rows is None else rows._jdf
 
-    def end_after(self, start: str | None, *, is_limited: bool) -> str | None:
+    def _end_after(self, start: str | None, *, is_limited: bool) -> str | None:
+        """The end offset of the next batch; None if there are no rows yet."""
         limits = None if is_limited else SliceLimits()
         end = self._stream.end_after(_offset(start), limits)
         return None if end is None else end.to_json()
 
-    def rows_between(self, start: str | None, end: str) -> DataFrame | None:
+    def _rows_between(self, start: str | None, end: str) -> DataFrame | None:
+        """The rows of a batch; None for no rows."""
         place = stream_offset_from_json(end)
         if self._request.rules.read_change_feed:
             feed, files = self._stream.changes_between(_offset(start), place)

@@ -1,7 +1,7 @@
 """Stream rows: a table as a stream through Spark's public API, for sessions without a local JVM.
 
 Rows pass through Python workers, and all columns of a file are read. This is a few times slower
-than the native source (`source`). Both use the same offsets, so a query can continue from its
+than the native source (`read`). Both use the same offsets, so a query can continue from its
 checkpoint with either.
 """
 
