@@ -234,7 +234,7 @@ def spark_cases(folder: Path) -> Iterator[Case]:
         by=raising(IndexUnavailableError),
     )
     yield Case(
-        name="read by Spark: vectors in generated code (vector_filter)",
+        name="read by Spark: vectors in generated code (live_rows)",
         call=partial(scan, deleted),
         replaced=live_rows,
         attribute="is_named",

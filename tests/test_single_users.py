@@ -22,6 +22,7 @@ MOST = 60
 
 BY_DESIGN = {
     "delta_ops.cli.main": "a command is registered once; its name ends with _command",
+    "delta_ops.storage": "it chooses between the storage of this machine and remote stores",
     "delta_ops.storage.backends.built_in": "a store is registered once",
     "delta_ops.storage.backends.s3": "a module has one part of the store's backend",
     "delta_ops.storage.backends.azure": "a module has one part of the store's backend",
@@ -86,7 +87,9 @@ def exports_of(module: str) -> dict[str, str]:
         for element in ast.walk(node.value)
         if isinstance(element, ast.Constant)
     }
-    return {each.name: each.module for each in imports_of(module) if each.name in public}
+    return {
+        each.name: each.module for each in imports_of(module) if each.name and each.name in public
+    }
 
 
 def definition_of(used: Import) -> str:

@@ -138,11 +138,11 @@ def commit_change(transaction: Transaction, change: RowChange) -> CommitResult:
     """
     if change.request.txn is not None:
         transaction.set_transaction(change.request.txn)
-    if done := transaction.done_before():
-        return done
-    _validate_feed_is_complete(transaction)
     ends_ms = transaction.clock() + LONGEST_MS
     while True:
+        if done := transaction.done_before():
+            return done
+        _validate_feed_is_complete(transaction)
         new = transaction.definition if transaction.creates_table else None
         try:
             return _try_change(transaction, change)
@@ -171,8 +171,6 @@ def _begin_on_created(new: TableDefinition, transaction: Transaction) -> Transac
 
 
 def _try_change(transaction: Transaction, change: RowChange) -> CommitResult:
-    if done := transaction.done_before():
-        return done
     table, begun_ms = transaction.log.uri, transaction.clock()
     transaction.on_event(WriteStarted(table=table))
     changed = Changed(transaction=transaction, snapshot=_table_before(transaction))

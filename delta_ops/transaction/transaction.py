@@ -45,7 +45,7 @@ from delta_ops.transaction.commit.hooks import DEFAULT_HOOKS, Hook
 from delta_ops.transaction.commit.info import file_metrics
 from delta_ops.transaction.commit.loop import SYSTEM_PACE, Limits, Pace
 from delta_ops.transaction.commit.proposal import Description
-from delta_ops.transaction.commit.run import CommitRun, validate_draft
+from delta_ops.transaction.commit.run import CommitRun
 from delta_ops.transaction.idempotency import Txn, result_if_done, txn_of
 from delta_ops.transaction.races.conflicts import Footprint
 from delta_ops.transaction.result import CommitResult
@@ -176,10 +176,13 @@ class Transaction:
         Raises:
             TableNotFoundError: There is no table, and this commit does not create it.
         """
-        current = self.draft.definition or (self.snapshot.definition if self.snapshot else None)
-        if current is None:
+        if self._known_definition is None:
             raise TableNotFoundError(self.log.uri)
-        return current
+        return self._known_definition
+
+    @property
+    def _known_definition(self) -> TableDefinition | None:
+        return self.draft.definition or (self.snapshot.definition if self.snapshot else None)
 
     @property
     def metadata(self) -> Metadata:
@@ -218,7 +221,7 @@ class Transaction:
             TableNotFoundError: There is no table, and the change does not create one.
             UnsupportedFeatureError: We cannot write the changed table.
         """
-        before = self.draft.definition or (self.snapshot.definition if self.snapshot else None)
+        before = self._known_definition
         has_files = bool(self.snapshot or self.draft.added or self.draft.put_back)
         table, operation = self.log.uri, self._operation
         with naming_table(table):
@@ -392,13 +395,19 @@ class Transaction:
             CommitConflictError: A running vacuum may delete files that the commit restores.
             InvalidRequestError: The actions break a rule of the table.
         """
-        validate_draft(
-            self.draft,
-            self.definition,
-            self.snapshot,
-            self.clustering_columns if self.draft.definition else (),
-            table=self.log.uri,
-            now_ms=self.clock(),
+        clustered_by = self.clustering_columns if self.draft.definition else ()
+        self._new_run().validate(clustered_by)
+
+    def _new_run(self) -> CommitRun:
+        return CommitRun(
+            log=self.log,
+            snapshot=self.snapshot,
+            draft=self.draft,
+            clock=self.clock,
+            on_event=self.on_event,
+            pace=self._pace,
+            must_be_first=self._must_be_first,
+            begun_ms=self._begun_ms,
         )
 
     def commit(
@@ -451,15 +460,6 @@ class Transaction:
             user_metadata=user_metadata,
             texts=self.commit_texts,
         )
-        self._run = CommitRun(
-            log=self.log,
-            snapshot=self.snapshot,
-            draft=self.draft,
-            clock=self.clock,
-            on_event=self.on_event,
-            pace=self._pace,
-            must_be_first=self._must_be_first,
-            begun_ms=self._begun_ms,
-        )
+        self._run = self._new_run()
         limits = Limits(max_attempts=max_attempts, timeout_s=timeout.total_seconds())
         return self._run.commit(description, self.footprint, limits, hooks)

@@ -16,6 +16,7 @@ from delta_ops.errors import (
     CommitStateUnknownError,
     DeltaOpsError,
     TableExistsError,
+    TableNotFoundError,
 )
 from delta_ops.events import CommitAttempted, Event, OnEvent
 from delta_ops.log import DeltaLog, Snapshot
@@ -46,45 +47,9 @@ from delta_ops.transaction.result import CommitResult
 from delta_ops.transaction.write_rules import is_append_only, validate_actions, validate_balance
 
 
-def validate_draft(
-    draft: Draft,
-    definition: TableDefinition,
-    snapshot: Snapshot | None,
-    clustered_by: tuple[ColumnPath, ...],
-    *,
-    table: str,
-    now_ms: int,
-) -> None:
-    """Reject a draft that breaks a rule of the table.
-
-    Args:
-        definition: The table as the commit leaves it.
-        clustered_by: Its clustering columns, by physical names.
-        table: For messages.
-
-    Raises:
-        CommitConflictError: A running vacuum may delete files that the commit restores.
-        InvalidRequestError: The actions break a rule of the table.
-    """
-    known = (each.path for each in (*draft.named_again, *draft.vectored))
-    validate_actions(
-        draft.files,
-        definition,
-        append_only=is_append_only(definition, snapshot),
-        table=table,
-        known=frozenset(canonical_texts(known, table)),
-    )
-    if draft.definition is not None:
-        before = snapshot.schema if snapshot else None
-        validate_clustering(clustered_by, definition.physical_schema, table, before)
-    validate_balance(draft.files, draft.rearranged, table=table)
-    if snapshot is not None and draft.put_back and draft.avoids_vacuum:
-        validate_no_vacuum(snapshot, now_ms=now_ms)
-
-
 @dataclass(kw_only=True)
 class CommitRun:
-    """One attempt to commit a valid draft."""
+    """One attempt to commit a draft."""
 
     log: DeltaLog
     snapshot: Snapshot | None
@@ -101,10 +66,42 @@ class CommitRun:
 
     @property
     def definition(self) -> TableDefinition:
-        """The table as the commit leaves it."""
-        definition = self.draft.definition or (self.snapshot and self.snapshot.definition)
-        assert definition
+        """The table as the commit leaves it.
+
+        Raises:
+            TableNotFoundError: There is no table, and the commit does not create it.
+        """
+        definition = self.draft.definition or (self.snapshot.definition if self.snapshot else None)
+        if definition is None:
+            raise TableNotFoundError(self.log.uri)
         return definition
+
+    def validate(self, clustered_by: tuple[ColumnPath, ...]) -> None:
+        """Reject a draft that breaks a rule of the table.
+
+        Args:
+            clustered_by: The clustering columns as the commit leaves them, by physical names.
+
+        Raises:
+            CommitConflictError: A running vacuum may delete files that the commit restores.
+            InvalidRequestError: The actions break a rule of the table.
+        """
+        draft, snapshot, table = self.draft, self.snapshot, self.log.uri
+        definition = self.definition
+        known = (each.path for each in (*draft.named_again, *draft.vectored))
+        validate_actions(
+            draft.files,
+            definition,
+            append_only=is_append_only(definition, snapshot),
+            table=table,
+            known=frozenset(canonical_texts(known, table)),
+        )
+        if draft.definition is not None:
+            before = snapshot.schema if snapshot else None
+            validate_clustering(clustered_by, definition.physical_schema, table, before)
+        validate_balance(draft.files, draft.rearranged, table=table)
+        if snapshot is not None and draft.put_back and draft.avoids_vacuum:
+            validate_no_vacuum(snapshot, now_ms=self.clock())
 
     def commit(
         self,
