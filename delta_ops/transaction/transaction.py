@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from delta_ops.arguments import validate_arguments
 from delta_ops.clock import Clock, system_clock
-from delta_ops.errors import InvalidRequestError, TableExistsError, TableNotFoundError, naming_table
+from delta_ops.errors import InvalidRequestError, TableExistsError, naming_table
 from delta_ops.events import OnEvent, ignore
 from delta_ops.log import DeltaLog, Snapshot, TableOrPlace, log_of
 from delta_ops.protocol.actions import AddFile, DeletionVector, DomainMetadata, Metadata
@@ -137,11 +137,17 @@ class Transaction:
         pace: Pace = SYSTEM_PACE,
     ) -> None:
         self.log, self.snapshot = log, snapshot
-        self._begun_ms, self._operation, self._pace = begun_ms, operation, pace
         self.clock, self.on_event = clock, on_event
-        self.draft = Draft()
-        self._must_be_first = False
-        self._run: CommitRun | None = None
+        self.draft, self._operation = Draft(), operation
+        self._run = CommitRun(
+            log=log,
+            snapshot=snapshot,
+            draft=self.draft,
+            clock=clock,
+            on_event=on_event,
+            pace=pace,
+            begun_ms=begun_ms,
+        )
         self.partition_time_zone = "UTC"
         """Time zone for partition timestamps without one."""
         self.is_of_one_change = False
@@ -151,7 +157,7 @@ class Transaction:
 
     def begin_again(self) -> Transaction:
         """Begin a transaction on the latest version, with the same txns and no other change."""
-        again = begin(self.log, clock=self.clock, on_event=self.on_event, pace=self._pace)
+        again = begin(self.log, clock=self.clock, on_event=self.on_event, pace=self._run.pace)
         again.partition_time_zone = self.partition_time_zone
         again.is_of_one_change = self.is_of_one_change
         again.commit_texts = self.commit_texts
@@ -167,7 +173,7 @@ class Transaction:
     @property
     def may_be_committed(self) -> bool:
         """Whether a version may name the staged files; if not, they may be deleted."""
-        return self._run is not None and self._run.may_be_committed
+        return self._run.may_be_committed
 
     @property
     def definition(self) -> TableDefinition:
@@ -176,13 +182,7 @@ class Transaction:
         Raises:
             TableNotFoundError: There is no table, and this commit does not create it.
         """
-        if self._known_definition is None:
-            raise TableNotFoundError(self.log.uri)
-        return self._known_definition
-
-    @property
-    def _known_definition(self) -> TableDefinition | None:
-        return self.draft.definition or (self.snapshot.definition if self.snapshot else None)
+        return self._run.definition
 
     @property
     def metadata(self) -> Metadata:
@@ -221,12 +221,11 @@ class Transaction:
             TableNotFoundError: There is no table, and the change does not create one.
             UnsupportedFeatureError: We cannot write the changed table.
         """
-        before = self._known_definition
+        before = self.draft.definition or (self.snapshot.definition if self.snapshot else None)
         has_files = bool(self.snapshot or self.draft.added or self.draft.put_back)
-        table, operation = self.log.uri, self._operation
-        with naming_table(table):
+        with naming_table(self.log.uri):
             definition = changed_definition(
-                before, change, table=table, has_files=has_files, operation=operation
+                before, change, table=self.log.uri, has_files=has_files, operation=self._operation
             )
         if definition is not before:
             changes_protocol = before is None or definition.protocol != before.protocol
@@ -267,7 +266,7 @@ class Transaction:
         """
         if self.snapshot is not None:
             raise TableExistsError(self.log.uri)
-        self._must_be_first = True
+        self._run.must_be_first = True
 
     def set_properties(self, changes: Mapping[str, str | None]) -> None:
         """Set table properties, and add the features that they need; see `SetProperties`.
@@ -395,20 +394,7 @@ class Transaction:
             CommitConflictError: A running vacuum may delete files that the commit restores.
             InvalidRequestError: The actions break a rule of the table.
         """
-        clustered_by = self.clustering_columns if self.draft.definition else ()
-        self._new_run().validate(clustered_by)
-
-    def _new_run(self) -> CommitRun:
-        return CommitRun(
-            log=self.log,
-            snapshot=self.snapshot,
-            draft=self.draft,
-            clock=self.clock,
-            on_event=self.on_event,
-            pace=self._pace,
-            must_be_first=self._must_be_first,
-            begun_ms=self._begun_ms,
-        )
+        self._run.validate(self.clustering_columns if self.draft.definition else ())
 
     def commit(
         self,
@@ -460,6 +446,5 @@ class Transaction:
             user_metadata=user_metadata,
             texts=self.commit_texts,
         )
-        self._run = self._new_run()
         limits = Limits(max_attempts=max_attempts, timeout_s=timeout.total_seconds())
         return self._run.commit(description, self.footprint, limits, hooks)

@@ -49,7 +49,7 @@ from delta_ops.transaction.write_rules import is_append_only, validate_actions, 
 
 @dataclass(kw_only=True)
 class CommitRun:
-    """One attempt to commit a draft."""
+    """The commit of a draft: the checks before it, the commit loop, and the hooks after it."""
 
     log: DeltaLog
     snapshot: Snapshot | None
@@ -59,7 +59,7 @@ class CommitRun:
     pace: Pace
     begun_ms: int
     """When the snapshot was loaded, in milliseconds since the Unix epoch."""
-    must_be_first: bool
+    must_be_first: bool = False
     """Whether the commit must create the table."""
     may_be_committed: bool = False
     """Whether a version may name the staged files."""
