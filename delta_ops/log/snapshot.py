@@ -17,16 +17,10 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delta_ops.errors import (
-    InvalidRequestError,
-    LogCorruptError,
-    TableNotFoundError,
-    TableReplacedError,
-)
+from delta_ops.errors import LogCorruptError, TableNotFoundError, TableReplacedError, naming_table
 from delta_ops.lazy import lazy
 from delta_ops.log.checkpoint.damaged import DamagedCheckpoint
 from delta_ops.log.checkpoint.read import OpenCheckpoint
-from delta_ops.log.checksum import validate_checkpoint
 from delta_ops.log.commit_file import Commit, CommitMark, read_commits
 from delta_ops.log.lost_commits import NO_CHECKSUM, StateChecksum
 from delta_ops.log.outside_files import OutsideFiles, TableFiles
@@ -37,10 +31,10 @@ from delta_ops.log.table_state import EMPTY_STATE, TableState, joined_state, sta
 from delta_ops.log.version.files import live_adds, live_files, live_sizes, stream_live, tombstones
 from delta_ops.log.version.load import (
     LoadedVersion,
+    definition_after,
     load_readable_version,
     load_without_checkpoint,
     open_listed_checkpoint,
-    readable_definition,
 )
 from delta_ops.log.version.reconciliation import Tail, extend_tail
 from delta_ops.protocol.actions import AddFile, DomainMetadata, Metadata, Protocol, SetTransaction
@@ -142,12 +136,10 @@ class Snapshot:
         """
         if self.read_checkpoint is not None or self.checkpoint is None:
             return self.read_checkpoint
-        opened = open_listed_checkpoint(self.storage, self.checkpoint, self.ahead)
-        if self.state_checksum.checksum is not None:
-            validate_checkpoint(
-                self.state_checksum.checksum, opened.state, self.commit_state, self.uri
-            )
-        return opened
+        checksum = self.state_checksum.checksum
+        return open_listed_checkpoint(
+            self.storage, self.checkpoint, self.ahead, checksum, self.commit_state
+        )
 
     @lazy
     def state(self) -> TableState:
@@ -201,10 +193,8 @@ class Snapshot:
         Raises:
             InvalidRequestError: A property cannot be parsed.
         """
-        try:
+        with naming_table(self.uri):
             return self.definition.properties
-        except InvalidRequestError as error:
-            raise InvalidRequestError(f"{self.uri}: {error}") from error
 
     @property
     def num_files(self) -> int:
@@ -442,19 +432,12 @@ def advance(
     versions = [commit.version for commit in commits]
     with naming_place(partial(line_of_path, snapshot.storage, snapshot.log_directory, versions)):
         tail = extend_tail(snapshot.tail, commits, snapshot.uri)
-    definition = snapshot.definition
-    if changes.protocol or changes.metadata:
-        definition = readable_definition(
-            changes.protocol or definition.protocol,
-            changes.metadata or definition.metadata,
-            snapshot.uri,
-            f"{snapshot.log_directory}, version {version}",
-        )
+    place = f"{snapshot.log_directory}, version {version}"
     return replace(
         snapshot,
         version=version,
         commits_since_checkpoint=snapshot.commits_since_checkpoint + len(commits),
-        definition=definition,
+        definition=definition_after(snapshot.definition, changes, snapshot.uri, place),
         commit_state=joined_state(snapshot.commit_state, changes),
         tail=tail,
         txn_id=commits[-1].txn_id,

@@ -19,6 +19,7 @@ from delta_ops.log.checkpoint.damaged import (
     segment_below,
 )
 from delta_ops.log.checkpoint.read import OpenCheckpoint, open_checkpoint
+from delta_ops.log.checksum import VersionChecksum, validate_checkpoint
 from delta_ops.log.commit_file import CommitMark
 from delta_ops.log.lost_commits import StateChecksum, load_state_checksum
 from delta_ops.log.path_errors import line_of_path, naming_place
@@ -137,15 +138,26 @@ def load_without_checkpoint(
 
 
 def open_listed_checkpoint(
-    storage: Storage, checkpoint: Checkpoint, ahead: Mapping[str, Sequence[str]] | None
+    storage: Storage,
+    checkpoint: Checkpoint,
+    ahead: Mapping[str, Sequence[str]] | None,
+    checksum: VersionChecksum | None,
+    of_commits: TableState,
 ) -> OpenCheckpoint:
     """Open a checkpoint that was listed when the version was opened.
 
+    Args:
+        storage: Rooted at the table.
+        checkpoint: The checkpoint.
+        ahead: As for `open_checkpoint`.
+        checksum: The checksum that supplied protocol and metadata, if any.
+        of_commits: The state from the commits since the checkpoint.
+
     Raises:
-        LogCorruptError: The checkpoint is gone or malformed.
+        LogCorruptError: The checkpoint is gone, malformed, or contradicts the checksum.
     """
     try:
-        return open_checkpoint(storage, checkpoint, ahead)
+        opened = open_checkpoint(storage, checkpoint, ahead)
     except FileNotFoundError as error:
         raise LogCorruptError(
             storage.uri,
@@ -153,9 +165,23 @@ def open_listed_checkpoint(
             "the checkpoint is missing; if a log cleanup deleted it after the table was opened, "
             "open the table again, else restore it from a backup",
         ) from error
+    if checksum is not None:
+        validate_checkpoint(checksum, opened.state, of_commits, storage.uri)
+    return opened
 
 
-def readable_definition(
+def definition_after(
+    before: TableDefinition, changes: TableState, table: str, place: str
+) -> TableDefinition:
+    """The definition after commits; raises as `_readable_definition`."""
+    if not (changes.protocol or changes.metadata):
+        return before
+    return _readable_definition(
+        changes.protocol or before.protocol, changes.metadata or before.metadata, table, place
+    )
+
+
+def _readable_definition(
     protocol: Protocol | None, metadata: Metadata | None, table: str, place: str
 ) -> TableDefinition:
     """The definition of a version that delta_ops can read.
@@ -190,7 +216,7 @@ def _load_version(
     if recorded.checksum is None and segment.checkpoint is not None:
         opened = open_checkpoint(storage, segment.checkpoint, ahead)
     below = recorded.checksum or (opened.state if opened else base.state if base else EMPTY_STATE)
-    definition = readable_definition(
+    definition = _readable_definition(
         of_commits.protocol or below.protocol,
         of_commits.metadata or below.metadata,
         storage.uri,
