@@ -35,6 +35,7 @@ from delta_ops.cli.restore import repair_command, restore_command, revert_comman
 from delta_ops.cli.rows import changes_command, count_command, head_command, schema_command
 from delta_ops.cli.show import advise_command, files_command, history_command, show_command
 from delta_ops.cli.tables import clone_command, convert_command, drop_command, manifest_command
+from delta_ops.cli.tags import tag_command
 from delta_ops.cli.vacuum import vacuum_command
 from delta_ops.maintenance.registry import OPERATIONS
 
@@ -107,7 +108,7 @@ GROUPS: Mapping[str, Sequence[str]] = {
         "health",
         "advise",
     ),
-    "Change": ("alter", "convert", "clone", "manifest", "drop"),
+    "Change": ("alter", "tag", "convert", "clone", "manifest", "drop"),
     "Recover": ("restore", "revert", "repair"),
 }
 """The commands of each group; any other command is in the group of maintenance."""
@@ -153,6 +154,10 @@ EXAMPLES: Mapping[str, str] = {
     "revert": "revert lake/orders 4 --dry-run",
     "schema": "schema lake/orders --export orders.parquet",
     "show": "show lake/orders --version 3",
+    "tag": "tag lake/orders create reports/2026-11 --version 3",
+    "tag create": "tag lake/orders create reports/2026-11 --version 3",
+    "tag delete": "tag lake/orders delete reports/2026-11",
+    "tag list": "tag lake/orders list",
     "vacuum": "vacuum lake/orders --keep-last 10 --dry-run",
 }
 """Arguments of one call for each command."""
@@ -204,6 +209,7 @@ for _command in (
     changes_command,
     properties_command,
     alter_command,
+    tag_command,
     convert_command,
     clone_command,
     manifest_command,

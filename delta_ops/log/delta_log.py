@@ -9,11 +9,12 @@ from datetime import date
 from typing import Any
 
 from delta_ops.arguments import validate_arguments
-from delta_ops.errors import InvalidRequestError, TableNotFoundError
+from delta_ops.errors import InvalidRequestError, TableNotFoundError, VersionNotFoundError
 from delta_ops.log.commit_file import Commit, read_commit_if_there
 from delta_ops.log.history.history import HistoryEntry, load_history
 from delta_ops.log.history.time_travel import version_at
 from delta_ops.log.outside_files import OutsideFiles, OutsideRule
+from delta_ops.log.refs.refs import Tag, find_tag
 from delta_ops.log.segment import list_log
 from delta_ops.log.snapshot import Snapshot, open_snapshot
 from delta_ops.storage import Lock, RangeCache, Storage, open_storage
@@ -95,13 +96,20 @@ class DeltaLog:
         latest = list_log(self.storage, self.log_directory).latest_version
         return latest is not None or self.base is not None
 
-    def snapshot(self, version: int | None = None, timestamp: str | date | None = None) -> Snapshot:
-        """Open the table at a version, at a time, or at its latest version.
+    def snapshot(
+        self,
+        version: int | None = None,
+        timestamp: str | date | None = None,
+        *,
+        ref: str | None = None,
+    ) -> Snapshot:
+        """Open the table at a version, at a time, at a tag, or at its latest version.
 
-        A time is UTC unless it has a zone; a date means its midnight.
+        A time is UTC unless it has a zone; a date means its midnight. A tag is given as a ref, such
+        as `tag:2026-11`; see `delta_ops.versioning`.
 
         Raises:
-            InvalidRequestError: The argument is not a version or time, or both were given.
+            InvalidRequestError: The argument is not a version, time or ref, or several were given.
             TableNotFoundError: There is no table here.
             VersionNotFoundError: That version or time cannot be read.
             LogCorruptError: The log is damaged.
@@ -114,14 +122,24 @@ class DeltaLog:
             (1, 0)
         """
         validate_arguments(DeltaLog.snapshot, locals())
-        if version is not None and timestamp is not None:
-            raise InvalidRequestError("give a version or a timestamp, not both")
+        if sum(each is not None for each in (version, timestamp, ref)) > 1:
+            raise InvalidRequestError("give a version, a timestamp or a ref, not several of them")
+        if ref is not None:
+            return self._open_tag(find_tag(self.storage, ref))
         if timestamp is not None:
             latest = self._open()
             version = version_at(latest, timestamp)
             if version == latest.version:
                 return latest
         return self._open(version)
+
+    def _open_tag(self, tag: Tag) -> Snapshot:
+        snapshot = self._open(tag.version)
+        if snapshot.metadata.id != tag.table_id:
+            raise VersionNotFoundError(
+                self.uri, f"tag {tag.name}", "another table was created here after it was tagged"
+            )
+        return snapshot
 
     def _open(self, version: int | None = None) -> Snapshot:
         return open_snapshot(
@@ -181,20 +199,23 @@ def log_of(table: TableOrPlace, storage_options: Mapping[str, Any] | None = None
 
 
 def snapshot_of(
-    source: Source, version: int | None = None, timestamp: str | date | None = None
+    source: Source,
+    version: int | None = None,
+    timestamp: str | date | None = None,
+    ref: str | None = None,
 ) -> Snapshot:
     """Return the given snapshot, or open a table as `DeltaLog.snapshot` does.
 
     Raises:
-        InvalidRequestError: A version or a time was given together with a snapshot.
+        InvalidRequestError: A version, a time or a ref was given together with a snapshot.
         TableNotFoundError, VersionNotFoundError, LogCorruptError, UnsupportedFeatureError: As
             `DeltaLog.snapshot`.
     """
     if not isinstance(source, Snapshot):
-        return log_of(source).snapshot(version, timestamp)
-    if version is not None or timestamp is not None:
+        return log_of(source).snapshot(version, timestamp, ref=ref)
+    if (version, timestamp, ref) != (None, None, None):
         raise InvalidRequestError(
             f"{source.uri}: the source is a snapshot of version {source.version}; give its table "
-            "instead, or leave version and timestamp out"
+            "instead, or leave version, timestamp and ref out"
         )
     return source

@@ -5,24 +5,17 @@ log clean-up and log compaction write neither. For each feature they must know w
 needs because of it, and what it means for the files of the log. They reject a table with an unknown
 feature, with or without the feature `vacuumProtocolCheck`.
 
-Operations that delete files also check `_delta_ops/format.json`. The file exists if the table keeps
-data of delta_ops (branches, pinned versions) that only some versions of delta_ops understand. This
-version understands no such format.
+Operations that delete files also check `_delta_ops/format.json`. The file exists if the table has
+tags or other data of delta_ops that only some versions of delta_ops understand.
 """
 
 from __future__ import annotations
 
-import json
-
-from delta_ops.errors import InvalidRequestError, UnsupportedFeatureError
+from delta_ops.errors import InvalidRequestError
 from delta_ops.log import Snapshot
 from delta_ops.log.delta_log import LOG_DIRECTORY
+from delta_ops.log.refs import refs
 from delta_ops.protocol.table_definition import validate
-from delta_ops.storage import Storage
-
-FORMAT_FILE = "_delta_ops/format.json"
-
-_KNOWN_VERSIONS: frozenset[int] = frozenset()
 
 
 def is_own_log(snapshot: Snapshot) -> bool:
@@ -74,21 +67,4 @@ def validate_format(snapshot: Snapshot) -> None:
     Raises:
         UnsupportedFeatureError: It has a `_delta_ops` format unknown here.
     """
-    version = _format_version(snapshot.storage)
-    if version is not None and version not in _KNOWN_VERSIONS:
-        raise UnsupportedFeatureError(
-            snapshot.uri, (f"version {version} of {FORMAT_FILE}",), "cleaned up"
-        )
-
-
-def _format_version(storage: Storage) -> object:
-    """The version in the format file; None if there is no file."""
-    try:
-        text = storage.read(FORMAT_FILE)
-    except FileNotFoundError:
-        return None
-    try:
-        found = json.loads(text)["version"]
-    except (ValueError, KeyError, TypeError):
-        return "unknown"
-    return found if found and isinstance(found, int | str) else "unknown"
+    refs.validate_format(snapshot.storage, to="cleaned up")

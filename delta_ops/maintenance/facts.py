@@ -14,6 +14,7 @@ import pyarrow as pa
 from delta_ops.log import Snapshot
 from delta_ops.log.checkpoint.incomplete import misleading_files
 from delta_ops.log.segment import LogListing
+from delta_ops.maintenance.kept_versions import KeptVersions, naming_tags
 from delta_ops.maintenance.log_cleanup.act import plan_of_listed, plan_of_log
 from delta_ops.maintenance.log_cleanup.plan import LogCleanupPlan
 from delta_ops.maintenance.optimize.plan import plan_optimize
@@ -63,7 +64,9 @@ def load_facts(
     snapshot, tombstones = table.snapshot, table.tombstones
     horizon_ms = table.now_ms - snapshot.properties.deleted_file_retention_ms
     expired = len(tombstones_before(tombstones, horizon_ms))
-    cleanup = _cleanup(table, keep_versions)
+    with naming_tags(snapshot.storage):
+        cleanup = _cleanup(table, keep_versions)
+        is_there = expired > 0 and any_is_there(snapshot, tombstones, horizon_ms, keep)
     merging = plan_optimize(
         table.small_files, target_size_bytes=table.target_size_bytes, min_files=min_files
     )
@@ -78,17 +81,25 @@ def load_facts(
         deletable_log_files=len(cleanup.files),
         cleanup_is_enabled=cleanup.is_enabled,
         expired_tombstones=expired,
-        expired_file_is_there=expired > 0 and any_is_there(snapshot, tombstones, horizon_ms, keep),
+        expired_file_is_there=is_there,
         refused=refusals(snapshot),
     )
 
 
 def _cleanup(table: LoadedTable, keep_versions: Collection[int]) -> LogCleanupPlan:
+    plan = _plan_cleanup(table, keep_versions)
+    if not plan.commits + plan.checkpoints:
+        return plan  # the tags make no difference
+    kept = KeptVersions(table.snapshot.storage, keep_versions).load()
+    return plan if kept <= frozenset(keep_versions) else _plan_cleanup(table, kept)
+
+
+def _plan_cleanup(table: LoadedTable, kept: Collection[int]) -> LogCleanupPlan:
     snapshot, now_ms = table.snapshot, table.now_ms
     try:
-        return plan_of_listed(snapshot, table.listed, now_ms=now_ms, keep_versions=keep_versions)
+        return plan_of_listed(snapshot, table.listed, now_ms=now_ms, keep_versions=kept)
     except FileNotFoundError:  # cleaned up since it was listed
-        return plan_of_log(snapshot, now_ms=now_ms, keep_versions=keep_versions)
+        return plan_of_log(snapshot, now_ms=now_ms, keep_versions=kept)
 
 
 def _commit_bytes(listing: LogListing, snapshot: Snapshot) -> int:

@@ -14,6 +14,7 @@ PACKAGES = (
     "delta_ops.spark",
     "delta_ops.tables",
     "delta_ops.ddl",
+    "delta_ops.versioning",
     "delta_ops.maintenance",
     "delta_ops.orchestration",
     "delta_ops.components",

@@ -110,6 +110,7 @@ NEED_MORE = {
     "alter drop-constraint": "the constraint is missing",
     "alter drop-feature": "the feature is missing",
     "manifest": "column mapping is on",
+    "tag delete": "the tag is missing",
 }
 """Examples that another state of the table refuses, with the reason."""
 

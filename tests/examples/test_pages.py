@@ -24,6 +24,7 @@ WITHOUT_SPARK = (
     "maintenance-concepts.md",
     "metadata-keys.md",
     "predicates.md",
+    "tags.md",
 )
 WITH_SPARK = ("from-delta-spark.md", "streaming.md")
 IN_TEST_README = ("assets.md", "maintenance-jobs.md", "stores.md", "without-dagster.md")

@@ -252,9 +252,9 @@ def test_a_format_of_the_future_that_comes_between_two_batches_stops_it(tmp_path
             id="a retention that cannot be understood",
         ),
         pytest.param(
-            lambda t: t.put("_delta_ops/format.json", b'{"version": 1}'),
+            lambda t: t.put("_delta_ops/format.json", b'{"version": 2}'),
             UnsupportedFeatureError,
-            "version 1 of _delta_ops/format.json",
+            "version 2 of _delta_ops/format.json",
             id="a format of delta_ops from the future",
         ),
         pytest.param(

@@ -144,3 +144,13 @@ class CountingStorage:
             yield
         finally:
             self.on_call(number, method, path, "after")
+
+
+def recording(methods: list[str]) -> OnCall:
+    """Append the method of each call to a list; for `CountingStorage`."""
+
+    def record(_number: int, method: str, _path: str, when: str) -> None:
+        if when == "before":
+            methods.append(method)
+
+    return record

@@ -64,6 +64,7 @@ def to_table(
     *,
     version: int | None = None,
     timestamp: str | date | None = None,
+    ref: str | None = None,
     partition_time_zone: str = "UTC",
 ) -> pa.Table:
     """Return the rows of a version or snapshot of the table; the latest version by default.
@@ -76,6 +77,7 @@ def to_table(
             text of Spark SQL. Files are skipped by its comparisons of columns with literals.
         version: The version to read. Excludes `timestamp`.
         timestamp: Read the version of this time. A time without a zone is in UTC.
+        ref: Read the version of a tag, such as `tag:2026-11`; see `delta_ops.versioning`.
         partition_time_zone: Time zone for partition timestamps without a zone.
 
     Raises:
@@ -93,7 +95,7 @@ def to_table(
         3
     """
     validate_arguments(to_table, locals())
-    snapshot, wanted = _open(snapshot_of(source, version, timestamp), columns)
+    snapshot, wanted = _open(snapshot_of(source, version, timestamp, ref), columns)
     batches = _matching_batches(snapshot, wanted, predicate, partition_time_zone)
     return pa.Table.from_batches(batches, arrow_schema_from_schema(wanted))
 
@@ -105,6 +107,7 @@ def to_batches(
     *,
     version: int | None = None,
     timestamp: str | date | None = None,
+    ref: str | None = None,
     partition_time_zone: str = "UTC",
 ) -> Iterator[pa.RecordBatch]:
     """Return the rows of `to_table` as batches, with only a few of them in memory at a time.
@@ -114,7 +117,7 @@ def to_batches(
         3
     """
     validate_arguments(to_batches, locals())
-    snapshot, wanted = _open(snapshot_of(source, version, timestamp), columns)
+    snapshot, wanted = _open(snapshot_of(source, version, timestamp, ref), columns)
     return _matching_batches(snapshot, wanted, predicate, partition_time_zone)
 
 
@@ -143,6 +146,7 @@ def count_rows(
     *,
     version: int | None = None,
     timestamp: str | date | None = None,
+    ref: str | None = None,
     partition_time_zone: str = "UTC",
 ) -> int:
     """Count the rows of a version or snapshot, or the rows that match a predicate.
@@ -158,7 +162,7 @@ def count_rows(
         (3, 2)
     """
     validate_arguments(count_rows, locals())
-    snapshot, _ = _open(snapshot_of(source, version, timestamp), None)
+    snapshot, _ = _open(snapshot_of(source, version, timestamp, ref), None)
     if predicate is not None:
         zone = partition_time_zone
         return sum(map(len, to_batches(snapshot, [], predicate, partition_time_zone=zone)))

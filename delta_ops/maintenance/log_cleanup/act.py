@@ -37,9 +37,11 @@ from delta_ops.log.checkpoint.sidecars import list_sidecars
 from delta_ops.log.checksum_write.verify import validate_checksum
 from delta_ops.log.history.in_commit_timestamps import load_in_commit_times
 from delta_ops.log.last_checkpoint import load_named_version
+from delta_ops.log.refs.refs import announced_deletion
 from delta_ops.log.same_table import validate_same_table
 from delta_ops.log.segment import earliest_version, list_log, listing_from_files, retry_if_vanished
 from delta_ops.maintenance.admission import validate_format, validate_log_deletable
+from delta_ops.maintenance.kept_versions import KeptVersions, naming_tags
 from delta_ops.maintenance.log_cleanup.plan import (
     LogCleanupPlan,
     add_orphans,
@@ -120,8 +122,9 @@ def clean_up_log(
     Args:
         clock: If None, the store's clock, which is read only if there is something to delete. A dry
             run writes nothing and uses this machine's clock.
-        keep_versions: Versions that must stay readable at any age; all versions after the first of
-            them stay too. Read again before the first file is deleted.
+        keep_versions: Versions that must stay readable at any age, besides the versions of tags.
+            All versions after the first of them stay too. Read again before the first file is
+            deleted.
 
     Raises:
         UnsupportedFeatureError: The table has a feature, or a `_delta_ops` format, unknown here.
@@ -138,22 +141,26 @@ def clean_up_log(
     """
     validate_arguments(clean_up_log, locals())
     log = log_of(log)
+    with naming_tags(log.storage):
+        return _clean_up(log, dry_run, clock, KeptVersions(log.storage, keep_versions), on_event)
+
+
+def _clean_up(
+    log: DeltaLog,
+    dry_run: bool,
+    clock: Clock | None,
+    keep_versions: KeptVersions,
+    on_event: OnEvent,
+) -> LogCleanupResult:
     snapshot = log.snapshot()
     now_ms = (clock or system_clock)()
-    kept = frozenset(keep_versions)
+    kept = keep_versions.load()
     plan = load_log_cleanup_plan(snapshot, now_ms=now_ms, keep_versions=kept)
     if clock is None and plan.has_work and not dry_run:
         store_ms = store_time_ms(log.storage)
         if _would_differ(store_ms, now_ms, snapshot.properties.log_retention_ms):
             now_ms = store_ms
             plan = load_log_cleanup_plan(snapshot, now_ms=now_ms, keep_versions=kept)
-    while not dry_run and plan.commits + plan.checkpoints:
-        _prove_boundary(log, plan)
-        again = frozenset(keep_versions)
-        if again <= kept:
-            break
-        kept = again
-        plan = load_log_cleanup_plan(snapshot, now_ms=now_ms, keep_versions=kept)
     if dry_run:
         return LogCleanupResult(
             plan=plan,
@@ -165,6 +172,36 @@ def clean_up_log(
         )
     if plan.has_work:
         validate_same_table(snapshot)
+    if plan.boundary_version is None or not plan.commits + plan.checkpoints:
+        return _execute(log, snapshot, plan, now_ms, on_event)
+    _prove_boundary(log, plan)
+    with announced_deletion(log.storage, plan.boundary_version, clock or system_clock):
+        plan = _plan_around_new_tags(log, snapshot, plan, now_ms, kept, keep_versions)
+        return _execute(log, snapshot, plan, now_ms, on_event)
+
+
+def _plan_around_new_tags(
+    log: DeltaLog,
+    snapshot: Snapshot,
+    plan: LogCleanupPlan,
+    now_ms: int,
+    kept: frozenset[int],
+    keep_versions: KeptVersions,
+) -> LogCleanupPlan:
+    """Replace the plan if there are more versions to keep than when it was made."""
+    while plan.commits + plan.checkpoints:
+        again = keep_versions.load()
+        if again <= kept:
+            break
+        kept = again
+        plan = load_log_cleanup_plan(snapshot, now_ms=now_ms, keep_versions=kept)
+        _prove_boundary(log, plan)
+    return plan
+
+
+def _execute(
+    log: DeltaLog, snapshot: Snapshot, plan: LogCleanupPlan, now_ms: int, on_event: OnEvent
+) -> LogCleanupResult:
     _make_way(log, plan)
     return _delete_planned(log, snapshot, plan, now_ms, on_event)
 

@@ -9,7 +9,9 @@
    link or an inventory says. A file that the log names through a link within the table is needed by
    its own name too, and the target of a hidden link is hidden.
 3. The horizon uses the store's clock, as the ages of files do.
-4. A run that was killed has deleted a part of its plan; the next run finds the rest.
+4. The versions of tags stay readable. Before the first deletion, the vacuum adds an entry to the
+   journal of refs, so no later tag can name an older version until it ends; see `log.refs.refs`.
+5. A run that was killed has deleted a part of its plan; the next run finds the rest.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ from delta_ops.clock import Clock
 from delta_ops.errors import CommitConflictError, DeltaOpsError
 from delta_ops.events import OnEvent, Progress, ignore
 from delta_ops.log import DeltaLog, Snapshot, TableOrPlace, log_of
+from delta_ops.log.refs.refs import RunningDeletion, begin_deletion, end_deletion
 from delta_ops.maintenance.admission import validate_format, validate_vacuumable
+from delta_ops.maintenance.kept_versions import KeptVersions, naming_tags
 from delta_ops.maintenance.vacuum.candidates import VacuumMode, find_candidates
 from delta_ops.maintenance.vacuum.commits import VacuumCommits, is_logged
 from delta_ops.maintenance.vacuum.facts import (
@@ -98,7 +102,7 @@ def vacuum(
         inventory: Replaces the listing; see `inventory` for its columns.
         keep: Files and directories that always stay, relative to the table, decoded. Read again
             before every batch of deletions, as is `keep_versions`.
-        keep_versions: Versions that stay readable at any age.
+        keep_versions: Versions that stay readable at any age, besides the versions of tags.
         keep_last: How many of the last versions stay readable, except unreadable versions.
             Versions that change no files, such as commits of vacuums, do not count.
         log_commits: Commit VACUUM START and VACUUM END around deletions; if None, the table
@@ -124,6 +128,7 @@ def vacuum(
         1
     """
     validate_arguments(vacuum, locals())
+    log = log_of(log)
     request = VacuumRequest(
         retention=retention,
         dry_run=dry_run,
@@ -131,7 +136,7 @@ def vacuum(
         mode=mode,
         inventory=inventory,
         keep=keep,
-        keep_versions=keep_versions,
+        keep_versions=KeptVersions(log.storage, keep_versions),
         keep_last=keep_last,
         log_commits=log_commits,
         batch_files=batch_files,
@@ -139,9 +144,10 @@ def vacuum(
         clock=clock,
         on_event=on_event,
     )
-    run = begin_run(log_of(log), request)
-    plan = run.plan()
-    return VacuumResult(plan=plan, dry_run=True) if dry_run else run.execute(plan)
+    with naming_tags(log.storage):
+        run = begin_run(log, request)
+        plan = run.plan()
+        return VacuumResult(plan=plan, dry_run=True) if dry_run else run.execute(plan)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -158,6 +164,8 @@ class VacuumRun:
     listing: TableListing
     look: Look
     facts: VacuumFacts
+    announced: RunningDeletion | None = None
+    """This vacuum in the refs of the table, from before the first deletion on."""
 
     def plan(self) -> VacuumPlan:
         """Decide which files to delete."""
@@ -190,6 +198,10 @@ class VacuumRun:
     def _refresh(self, plan: VacuumPlan) -> None:
         """Read the log just before a deletion, and again after START if it has to be committed."""
         validate_format(self.look.snapshot)
+        if self.announced is None:
+            self.announced = begin_deletion(
+                self.log.storage, self.look.snapshot.version, self.request.commit_clock
+            )
         self._look_again(self.request.kept_paths())
         if self.commits is not None and self.commits.begin(self.look.snapshot, plan):
             self._look_again(self.request.kept_paths())
@@ -232,11 +244,13 @@ class VacuumRun:
         return len(self.log.storage.delete_empty(empty, plan.horizon_ms))
 
     def _end(self, *, deleted: int | None) -> None:
-        """Commit END, if START was committed.
+        """End the announced deletion, and commit END if START was committed.
 
         Args:
             deleted: How many files were deleted; None if the vacuum failed.
         """
+        if self.announced is not None:
+            end_deletion(self.log.storage, self.announced, self.request.commit_clock)
         if self.commits is not None and self.commits.has_begun:
             self.commits.end(
                 self.look.snapshot.refresh(),

@@ -13,7 +13,8 @@ from functools import partial
 
 import pyarrow as pa
 
-from delta_ops.log import Snapshot
+from delta_ops.log import DeltaLog, Snapshot
+from delta_ops.maintenance.kept_versions import KeptVersions
 from delta_ops.maintenance.vacuum.candidates import links_of, tables_among
 from delta_ops.maintenance.vacuum.facts import (
     NOTHING_LISTED,
@@ -24,7 +25,12 @@ from delta_ops.maintenance.vacuum.facts import (
 )
 from delta_ops.maintenance.vacuum.hidden_names import hidden_names
 from delta_ops.maintenance.vacuum.plan import certain_reasons, plan_by_facts
-from delta_ops.maintenance.vacuum.reachable import other_names, stream_reachable, unneeded_paths
+from delta_ops.maintenance.vacuum.reachable import (
+    other_names,
+    paths_of_versions,
+    stream_reachable,
+    unneeded_paths,
+)
 from delta_ops.protocol.file_paths import is_absolute
 from delta_ops.storage.paths import is_valid
 
@@ -57,6 +63,9 @@ def any_is_there(
     sample = _sample(unneeded, by_name)
     if not sample:  # true for most tables: no request to the store
         return False
+    if tagged := KeptVersions(storage, ()).load():
+        log = DeltaLog(snapshot.uri, storage=storage)
+        sample = _sample(unneeded - paths_of_versions(log, tagged), by_name)
     # Like vacuum, ignore files that are reached by a link.
     found = plan_by_facts(TableListing(files=list(storage.find(sample))), by_name)
     old = [*found.files, *found.leftovers]

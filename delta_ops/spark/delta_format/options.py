@@ -78,6 +78,12 @@ OPTIONS = (
         refused_by=frozenset({Use.STREAM_READ}),
         cure="a stream begins at startingTimestamp",
     ),
+    Option(
+        name="ref",
+        used_by=frozenset({Use.READ}),
+        refused_by=frozenset({Use.STREAM_READ}),
+        cure="a stream begins at startingVersion",
+    ),
     Option(name="readChangeFeed", used_by=_READS),
     Option(name="readChangeData", used_by=_READS),
     Option(name="startingVersion", used_by=_READS),

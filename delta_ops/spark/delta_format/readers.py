@@ -22,7 +22,7 @@ from delta_ops.spark.streaming.read import read_stream
 from delta_ops.spark.versions import type_of_ddl
 
 _RANGE = ("startingVersion", "startingTimestamp", "endingVersion", "endingTimestamp")
-_TRAVEL = ("versionAsOf", "timestampAsOf")
+_TRAVEL = ("versionAsOf", "timestampAsOf", "ref")
 _VERSION_IN_PATH = re.compile(r"(.+)@[vV](\d+)")
 _TIME_IN_PATH = re.compile(r"(.+)@(\d{4})(\d{2})(\d{2})(\d{2})(\d{2})(\d{2})(\d{3})")
 
@@ -133,13 +133,14 @@ def _read_version(
     version = options.version("versionAsOf")
     time_zone = session_time_zone(spark)
     timestamp = options.instant("timestampAsOf", time_zone)
-    if version is None and timestamp is None:
+    ref = options.text("ref")
+    if version is None and timestamp is None and ref is None:
         log = log_at(place, options, storage_options)
         place, version, timestamp = _travel_in_path(place, time_zone, log)
     log = log_at(place, options, storage_options)
-    if version is None and timestamp is None:
+    if version is None and timestamp is None and ref is None:
         return read_latest(spark, log.snapshot())
-    return read(spark, log, version=version, timestamp=timestamp)
+    return read(spark, log, version=version, timestamp=timestamp, ref=ref)
 
 
 def _travel_in_path(

@@ -72,6 +72,7 @@ def read(
     *,
     version: int | None = None,
     timestamp: str | date | None = None,
+    ref: str | None = None,
 ) -> DataFrame:
     """Read the rows of a snapshot or of one version of a table, by default the latest.
 
@@ -82,6 +83,7 @@ def read(
             text are in the time zone of the session.
         version: The version to read. Excludes `timestamp`.
         timestamp: Read the version at this time, in UTC unless it has a zone.
+        ref: Read the version of a tag, such as `tag:2026-11`; see `delta_ops.versioning`.
 
     Raises:
         InvalidRequestError: A column is missing or named twice, the predicate does not fit the
@@ -97,7 +99,7 @@ def read(
         3
     """
     validate_arguments(read, locals())
-    snapshot = snapshot_of(source, version, timestamp)
+    snapshot = snapshot_of(source, version, timestamp, ref)
     validate(snapshot.definition, "read", table=snapshot.uri, engine="spark")
     wanted = resolve_columns(snapshot.schema, columns)
     if predicate is None:

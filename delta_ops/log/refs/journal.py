@@ -1,0 +1,197 @@
+"""Journal: a small state that many processes change, in numbered files of one directory.
+
+1. Entry `00000000000000000001.json` is the first, and numbers are contiguous. An entry is created
+   if absent and never changed, so exactly one of several writers gets a number.
+2. An entry holds the whole state after it, and what was changed. So the last entry is enough to
+   know the state, and each older entry shows the state of its time.
+3. A writer decides by the state of the last entry. If another writer gets the next number first,
+   it decides again by the new state.
+4. An entry has a random id of its writer. After a lost answer the writer recognizes its own entry.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import time
+import uuid
+from bisect import bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from delta_ops.clock import Clock
+from delta_ops.errors import LogCorruptError, StorageError, UnsupportedFeatureError
+from delta_ops.storage import Storage
+
+State = TypeVar("State")
+FORMAT_VERSION = 1
+"""The format of entries that this version of delta_ops reads and writes."""
+_NAME = re.compile(r"(?:.*/)?(\d{20})\.json")
+_STORE_FAILURES = 8
+"""Consecutive failures before a writer gives up; the waits add up to about ten seconds."""
+_LONGEST_WAIT_S = 5.0
+
+
+class Entry(msgspec.Struct, Generic[State], frozen=True, kw_only=True, omit_defaults=True):
+    """The state after one change."""
+
+    format: int
+    number: int
+    """From 1; 0 before the first entry."""
+    id: str
+    """Chosen at random by the writer."""
+    time_ms: int
+    """Milliseconds since the Unix epoch; never less than in the entry before."""
+    change: str
+    """What was changed, as text for people."""
+    state: State
+
+
+class _Header(msgspec.Struct, frozen=True):
+    format: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change(Generic[State]):
+    """A decision of a writer: the new state."""
+
+    state: State
+    text: str
+    """What is changed, as text for people."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Journal(Generic[State]):
+    """A journal in a directory; making one does no I/O.
+
+    Args:
+        storage: The storage of the table.
+        directory: Relative to the table's root.
+        state_type: A `msgspec.Struct`.
+        empty: The state before the first entry.
+    """
+
+    storage: Storage
+    directory: str
+    state_type: Any
+    empty: State
+    sleep: Callable[[float], None] = time.sleep
+
+    def load(self) -> Entry[State]:
+        """Load the last entry; an entry with number 0 if there is none.
+
+        Raises:
+            LogCorruptError: The entry cannot be parsed.
+            UnsupportedFeatureError: A later version of delta_ops wrote the entry.
+            StorageError: The store failed.
+        """
+        while numbers := self._numbers():
+            if (entry := self._read_if_there(numbers[-1])) is not None:
+                return entry  # else the table was dropped since the listing
+        return self._nothing()
+
+    def load_at(self, time_ms: int) -> Entry[State]:
+        """Load the last entry of a time or before it.
+
+        Args:
+            time_ms: Milliseconds since the Unix epoch.
+
+        Raises:
+            LogCorruptError, UnsupportedFeatureError, StorageError: As `load`.
+        """
+        numbers = self._numbers()
+        found = bisect_right(numbers, time_ms, key=lambda number: self._read(number).time_ms)
+        return self._read(numbers[found - 1]) if found else self._nothing()
+
+    def append(self, decide: Callable[[State], Change[State] | None], clock: Clock) -> Entry[State]:
+        """Append an entry with the decided state, and return it.
+
+        Args:
+            decide: Takes the state of the last entry. Called again if another writer was first. If
+                it returns None, nothing is written, and the last entry is returned. Its errors are
+                raised.
+            clock: Milliseconds since the Unix epoch.
+
+        Raises:
+            LogCorruptError, UnsupportedFeatureError: As `load`.
+            StorageError: The store failed; the entry may exist, or may appear later.
+        """
+        last, entry_id, failures = self.load(), str(uuid.uuid4()), 0
+        while True:
+            change = decide(last.state)
+            if change is None:
+                return last
+            entry = Entry(
+                format=FORMAT_VERSION,
+                number=last.number + 1,
+                id=entry_id,
+                time_ms=max(clock(), last.time_ms),
+                change=change.text,
+                state=change.state,
+            )
+            error = self._try_create(entry)
+            there = entry if error is None else self._read_if_there(entry.number)
+            if there is None:  # the entry may still appear, so its number and id stay the same
+                failures += 1
+                if failures == _STORE_FAILURES:
+                    assert error
+                    raise error
+                self.sleep(random.random() * min(0.1 * 2**failures, _LONGEST_WAIT_S))  # noqa: S311
+            elif there.id == entry_id:
+                return there
+            else:
+                last, failures = self.load(), 0
+
+    def _try_create(self, entry: Entry[State]) -> StorageError | None:
+        """Create the entry; returns the error if it may be another writer's or not be there."""
+        path = self._path(entry.number)
+        try:
+            self.storage.create(path, msgspec.json.encode(entry))
+        except FileExistsError:
+            return StorageError(
+                self.storage.locate(path),
+                "created",
+                "the store reported that it exists, then that it does not; run the operation again",
+            )
+        except StorageError as error:
+            return error
+        return None
+
+    def _nothing(self) -> Entry[State]:
+        return Entry(format=FORMAT_VERSION, number=0, id="", time_ms=0, change="", state=self.empty)
+
+    def _numbers(self) -> list[int]:
+        """Numbers of all entries, ascending."""
+        names = (_NAME.fullmatch(i.path) for i in self.storage.list_from(self.directory, ""))
+        return [int(name[1]) for name in names if name]
+
+    def _path(self, number: int) -> str:
+        return f"{self.directory}/{number:020}.json"
+
+    def _read_if_there(self, number: int) -> Entry[State] | None:
+        try:
+            return self._read(number)
+        except FileNotFoundError:
+            return None
+
+    def _read(self, number: int) -> Entry[State]:
+        path = self._path(number)
+        data = self.storage.read(path)
+        try:
+            if msgspec.json.decode(data, type=_Header).format > FORMAT_VERSION:
+                raise UnsupportedFeatureError(
+                    self.storage.uri, (f"a later format of {self.directory}",), "changed"
+                )
+            entry = msgspec.json.decode(data, type=Entry[self.state_type])  # type: ignore[name-defined]
+        except msgspec.MsgspecError as error:
+            raise LogCorruptError(
+                self.storage.uri, path, f"{error}; restore the file from a backup"
+            ) from error
+        if entry.number != number:
+            raise LogCorruptError(
+                self.storage.uri, path, f"it holds entry {entry.number}; restore it from a backup"
+            )
+        return entry

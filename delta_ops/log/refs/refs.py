@@ -1,0 +1,213 @@
+"""Refs: the tags of a table, and the running deletions of files.
+
+A tag is a name of one version that never changes. The journal in `_delta_ops/refs` keeps all refs,
+outside of `_delta_log`, where other engines would delete or misread its files.
+
+1. Vacuum and log clean-up keep what the versions of tags need.
+2. Before they delete the first file, they add an entry, which follows every tag that they have to
+   keep. Until they end, a later tag of an older version is rejected, because they may be deleting
+   the files of that version.
+3. The name of a deleted tag is never given again, so a name means one version for ever.
+4. A tag records `metaData.id` of its version, so that a table which was deleted and created again
+   is noticed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import msgspec
+from msgspec.structs import replace
+
+from delta_ops.clock import DAY_MS, Clock
+from delta_ops.errors import (
+    DeltaOpsError,
+    InvalidRequestError,
+    UnsupportedFeatureError,
+    VersionNotFoundError,
+)
+from delta_ops.log.refs.journal import FORMAT_VERSION, Change, Journal
+from delta_ops.storage import Storage
+from delta_ops.storage.own_files import create_own
+from delta_ops.storage.paths import OWN_DIRECTORY
+
+REFS_DIRECTORY = f"{OWN_DIRECTORY}/refs"
+FORMAT_FILE = f"{OWN_DIRECTORY}/format.json"
+_NAME = re.compile(r"[A-Za-z0-9_+](?:[A-Za-z0-9._+/-]*[A-Za-z0-9_+-])?")
+_MOST_CHARACTERS = 200
+_LONGEST_DELETION_MS = 7 * DAY_MS
+"""An older deletion was killed; the next deletion that ends removes it."""
+
+
+class Tag(msgspec.Struct, frozen=True, kw_only=True):
+    """A name of one version that never changes.
+
+    Examples:
+        >>> tag = create_tag("lake/orders", "first")
+        >>> tag.name, tag.version
+        ('first', 0)
+    """
+
+    name: str
+    version: int
+    table_id: str
+    """`metaData.id` of the version."""
+    created_ms: int
+    """Milliseconds since the Unix epoch."""
+
+
+class RunningDeletion(msgspec.Struct, frozen=True, kw_only=True):
+    """A vacuum or log clean-up that has not ended; it may have been killed."""
+
+    id: str
+    version: int
+    """It deletes only files that versions before this one need."""
+    begun_ms: int
+    """Milliseconds since the Unix epoch."""
+
+
+class Refs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """All refs of a table."""
+
+    tags: dict[str, Tag] = {}
+    """By name."""
+    deleted_tags: tuple[str, ...] = ()
+    """Names that are never given again."""
+    deletions: tuple[RunningDeletion, ...] = ()
+    complete_from: int = 0
+    """Files that only versions before this one need may have been deleted."""
+
+
+def begin_deletion(storage: Storage, version: int, clock: Clock) -> RunningDeletion:
+    """Announce that files of versions before `version` are about to be deleted.
+
+    Read the tags again afterwards: later tags cannot name these versions.
+
+    Raises:
+        LogCorruptError, UnsupportedFeatureError, StorageError: As `Journal.append`.
+    """
+    running = RunningDeletion(id=str(uuid.uuid4()), version=version, begun_ms=clock())
+
+    def decide(refs: Refs) -> Change[Refs]:
+        state = replace(refs, deletions=(*refs.deletions, running))
+        return Change(state=state, text=f"begin to delete files of versions before {version}")
+
+    refs_journal(storage).append(decide, clock)
+    return running
+
+
+def end_deletion(storage: Storage, ended: RunningDeletion, clock: Clock) -> None:
+    """Announce that a deletion has ended; forget deletions that must have been killed.
+
+    Raises:
+        LogCorruptError, UnsupportedFeatureError, StorageError: As `Journal.append`.
+    """
+    since_ms = clock() - _LONGEST_DELETION_MS
+
+    def decide(refs: Refs) -> Change[Refs]:
+        running = [each for each in refs.deletions if each.id != ended.id]
+        state = replace(
+            refs,
+            deletions=tuple(each for each in running if each.begun_ms > since_ms),
+            complete_from=max(refs.complete_from, ended.version),
+        )
+        return Change(state=state, text=f"end to delete files of versions before {ended.version}")
+
+    refs_journal(storage).append(decide, clock)
+
+
+@contextmanager
+def announced_deletion(storage: Storage, version: int, clock: Clock) -> Iterator[None]:
+    """Announce a deletion for the duration of a block; see `begin_deletion`."""
+    running = begin_deletion(storage, version, clock)
+    try:
+        yield
+    except BaseException:
+        with suppress(DeltaOpsError):  # the first error is raised
+            end_deletion(storage, running, clock)
+        raise
+    end_deletion(storage, running, clock)
+
+
+def refs_journal(storage: Storage) -> Journal[Refs]:
+    """The journal of a table's refs."""
+    return Journal(storage=storage, directory=REFS_DIRECTORY, state_type=Refs, empty=Refs())
+
+
+def create_format_file(storage: Storage) -> None:
+    """Create the file by which other versions of delta_ops know that the table has tags.
+
+    Raises:
+        UnsupportedFeatureError: The file names a format that is unknown here.
+        StorageError: The store failed.
+    """
+    if not create_own(storage, FORMAT_FILE, json.dumps({"version": FORMAT_VERSION}).encode()):
+        validate_format(storage, to="tagged")
+
+
+def validate_format(storage: Storage, to: str) -> None:
+    """Reject a table whose `_delta_ops/format.json` names a format that is unknown here.
+
+    Args:
+        to: What cannot be done, as a participle.
+
+    Raises:
+        UnsupportedFeatureError: The format is unknown.
+    """
+    try:
+        text = storage.read(FORMAT_FILE)
+    except FileNotFoundError:
+        return
+    try:
+        found = json.loads(text)["version"]
+    except (ValueError, KeyError, TypeError):
+        found = "unknown"
+    if type(found) is not int or found != FORMAT_VERSION:
+        named = found if found and isinstance(found, int | str) else "unknown"
+        raise UnsupportedFeatureError(storage.uri, (f"version {named} of {FORMAT_FILE}",), to)
+
+
+def validate_ref_name(name: str) -> None:
+    """Reject a name that cannot be a tag.
+
+    Raises:
+        InvalidRequestError: The name is empty or too long, or has characters that no ref may have.
+    """
+    is_valid = (
+        _NAME.fullmatch(name) is not None
+        and len(name) <= _MOST_CHARACTERS
+        and ".." not in name
+        and "//" not in name
+        and "/." not in name
+        and not name.endswith(".lock")
+    )
+    if not is_valid:
+        raise InvalidRequestError(
+            f"{name!r} cannot name a tag; give at most {_MOST_CHARACTERS} of the characters A-Z, "
+            "a-z, 0-9 and . _ + / -, begin with a letter, a digit, _ or +, and use no .., // or /."
+        )
+
+
+def find_tag(storage: Storage, ref: str) -> Tag:
+    """Find the tag that a ref such as `tag:2026-11` names.
+
+    Raises:
+        InvalidRequestError: The text is not `tag:` and a name.
+        VersionNotFoundError: There is no such tag.
+        LogCorruptError, UnsupportedFeatureError, StorageError: As `Journal.load`.
+    """
+    kind, colon, name = ref.partition(":")
+    if kind != "tag" or not colon:
+        raise InvalidRequestError(
+            f"{ref!r} is not a ref; give tag: and a name, such as tag:2026-11"
+        )
+    validate_ref_name(name)
+    refs = refs_journal(storage).load().state
+    if name in refs.tags:
+        return refs.tags[name]
+    reason = "it was deleted" if name in refs.deleted_tags else "there is no such tag"
+    raise VersionNotFoundError(storage.uri, f"tag {name}", reason)

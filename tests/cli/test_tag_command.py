@@ -1,0 +1,43 @@
+"""The command `tag`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from delta_ops.cli.main import cli
+from tests.maintenance.aged_tables import overwritten
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    done = CliRunner().invoke(cli, arguments)
+    return done.exit_code, done.output
+
+
+def test_tags_are_created_listed_and_deleted(tmp_path: Path) -> None:
+    table = str(overwritten(tmp_path / "t").root)
+    assert run("tag", table, "list") == (0, "The table has no tags.\n")
+    made = run("tag", table, "create", "reports/2026-11", "--version", "1")
+    assert made == (0, "Tag reports/2026-11 names version 1.\n")
+    code, text = run("tag", table, "list", "--json")
+    (tag,) = json.loads(text)["tags"]
+    assert (code, tag["name"], tag["version"], tag["created"][-6:]) == (
+        0,
+        "reports/2026-11",
+        1,
+        "+00:00",
+    )
+    code, text = run("tag", table, "list")
+    assert text.splitlines()[1].split("\t")[:2] == ["reports/2026-11", "1"]
+    deleted = run("tag", table, "delete", "reports/2026-11")
+    assert deleted == (0, "Deleted tag reports/2026-11. Its name is never given again.\n")
+
+
+def test_a_name_that_is_taken_is_one_sentence(tmp_path: Path) -> None:
+    table = str(overwritten(tmp_path / "t").root)
+    run("tag", table, "create", "a", "--version", "1")
+    code, text = run("tag", table, "create", "a")
+    assert (code, text.count("\n")) == (1, 1)
+    assert "tag 'a' names version 1, and a tag never changes" in text

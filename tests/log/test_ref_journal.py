@@ -1,0 +1,137 @@
+"""The journal: entries of many writers, faults of the store, and kills."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from delta_ops.errors import LogCorruptError, StorageError, UnsupportedFeatureError
+from delta_ops.log.refs.journal import Change, Journal
+from delta_ops.storage import Storage, open_storage
+from tests.support.counting_storage import CountingStorage, recording
+from tests.support.faulty_storage import Faults, FaultyStorage, copies_of, crashes
+
+
+class Names(msgspec.Struct, frozen=True):
+    """A state for the tests: the names that were added, in order."""
+
+    names: tuple[str, ...] = ()
+
+
+def journal_at(storage: Storage) -> Journal[Names]:
+    return Journal(
+        storage=storage, directory="j", state_type=Names, empty=Names(), sleep=lambda _: None
+    )
+
+
+def add_name(journal: Journal[Names], name: str, time_ms: int = 0) -> Names:
+    return journal.append(
+        lambda state: Change(state=Names((*state.names, name)), text=f"add {name}"),
+        lambda: time_ms,
+    ).state
+
+
+def names_in(storage: Storage) -> tuple[str, ...]:
+    return journal_at(storage).load().state.names
+
+
+def test_each_of_many_writers_adds_its_entry_once(tmp_path: Path) -> None:
+    journal = journal_at(open_storage(tmp_path))
+    names = [str(number) for number in range(24)]
+    with ThreadPoolExecutor(8) as pool:
+        seen = list(pool.map(lambda name: add_name(journal, name).names, names))
+    assert sorted(names_in(journal.storage)) == sorted(names)
+    assert sorted(map(len, seen)) == list(range(1, 25))
+    assert [int(path.stem) for path in sorted((tmp_path / "j").iterdir())] == list(range(1, 25))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_an_entry_counts_once_whatever_the_store_does(tmp_path: Path, seed: int) -> None:
+    faults = Faults(
+        lost_requests=0.1, lost_answers=0.3, resent_creates=0.3, late_requests=0.1, delays=0.1
+    )
+    added: list[str] = []
+    unknown: list[str] = []
+
+    def work(writer: int) -> None:
+        storage = FaultyStorage(open_storage(tmp_path), faults, seed * 10 + writer)
+        for number in range(5):
+            name = f"{writer}-{number}"
+            try:
+                add_name(journal_at(storage), name)
+                added.append(name)
+            except StorageError:
+                unknown.append(name)
+        storage.settle()
+
+    threads = [threading.Thread(target=work, args=(writer,)) for writer in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    names = names_in(open_storage(tmp_path))
+    assert len(names) == len(set(names))
+    assert set(added) <= set(names) <= {*added, *unknown}
+
+
+def test_a_kill_at_any_call_leaves_the_old_state_or_the_new_state(tmp_path: Path) -> None:
+    storage = open_storage(tmp_path / "t")
+    add_name(journal_at(storage), "first")
+    states = []
+    for _, state in crashes(
+        copies_of(tmp_path / "t", tmp_path / "copies"),
+        lambda mortal: add_name(journal_at(mortal), "second"),
+    ):
+        states.append(names_in(state))
+        assert add_name(journal_at(state), "third").names[-1] == "third"
+    assert set(states) == {("first",), ("first", "second")}
+
+
+def test_the_state_of_a_time_is_that_of_the_last_entry_before_it(tmp_path: Path) -> None:
+    journal = journal_at(open_storage(tmp_path))
+    for time_ms, name in ((10, "a"), (30, "b"), (20, "c")):  # the last clock was set back
+        add_name(journal, name, time_ms)
+    states = [journal.load_at(time_ms).state.names for time_ms in (9, 10, 29, 30, 99)]
+    assert states == [(), ("a",), ("a",), ("a", "b", "c"), ("a", "b", "c")]
+
+
+def test_a_change_of_nothing_writes_nothing(tmp_path: Path) -> None:
+    journal = journal_at(open_storage(tmp_path))
+    add_name(journal, "a")
+    assert journal.append(lambda _: None, lambda: 0).number == 1
+    assert len(list((tmp_path / "j").iterdir())) == 1
+
+
+def test_loading_takes_two_calls_and_an_append_one_more(tmp_path: Path) -> None:
+    for number in range(20):
+        add_name(journal_at(open_storage(tmp_path)), str(number))
+    calls: list[str] = []
+    storage = CountingStorage(open_storage(tmp_path), recording(calls))
+    journal_at(storage).load()
+    assert calls == ["list_from", "read"]
+    calls.clear()
+    add_name(journal_at(storage), "x")
+    assert calls == ["list_from", "read", "create"]
+
+
+@pytest.mark.parametrize(
+    ("content", "error", "message"),
+    [
+        pytest.param(b"{", LogCorruptError, "restore the file from a backup", id="no JSON"),
+        pytest.param(b'{"format": 1}', LogCorruptError, "missing required field", id="no entry"),
+        pytest.param(b'{"format": 2}', UnsupportedFeatureError, "a later format of j", id="later"),
+    ],
+)
+def test_a_damaged_entry_is_an_error_and_nothing_is_appended(
+    tmp_path: Path, content: bytes, error: type[Exception], message: str
+) -> None:
+    journal = journal_at(open_storage(tmp_path))
+    add_name(journal, "a")
+    (tmp_path / "j" / f"{2:020}.json").write_bytes(content)
+    with pytest.raises(error, match=message):
+        add_name(journal, "b")
+    assert len(list((tmp_path / "j").iterdir())) == 2
