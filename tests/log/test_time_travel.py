@@ -122,7 +122,7 @@ def test_a_text_that_is_no_time_is_refused(tmp_path: Path) -> None:
     log = table(tmp_path, 0)
     with pytest.raises(InvalidRequestError, match="'yesterday' is not a timestamp"):
         log.snapshot(timestamp="yesterday")
-    with pytest.raises(InvalidRequestError, match="not both"):
+    with pytest.raises(InvalidRequestError, match="a version, a timestamp or a ref, not several"):
         log.snapshot(version=0, timestamp=START)
 
 

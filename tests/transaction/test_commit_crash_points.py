@@ -215,7 +215,8 @@ def check_swept(storage: Storage) -> None:
     vacuum(log, clock=lambda: system_clock() + 10 * DAY_MS)
     paths = [info.path for info in storage.list_tree("")]
     live = set(log.snapshot().files(["path"])["path"].to_pylist())
-    assert {path for path in paths if not path.startswith("_delta_log/")} == live
+    not_data = ("_delta_log/", "_delta_ops/refs/")
+    assert {path for path in paths if not path.startswith(not_data)} == live
     assert not [path for path in paths if is_hidden_staged(path.rpartition("/")[2])]
 
 
