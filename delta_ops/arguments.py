@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import os
 import re
-import reprlib
 import types
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import MISSING, fields
@@ -36,6 +35,7 @@ from typing import (
     get_type_hints,
 )
 
+from delta_ops.error_texts import value_text
 from delta_ops.errors import InvalidRequestError
 
 _SECRET = frozenset({"storage_options", "outside"})
@@ -69,10 +69,15 @@ def validate_arguments(function: Callable[..., Any], arguments: Mapping[str, obj
     for name, (fits, annotation) in _parameters(function).items():
         if name in arguments and not fits(arguments[name]):
             value = arguments[name]
-            shown = "" if name in _SECRET else f" {reprlib.repr(value)},"
+            shown = "" if name in _SECRET else f" {value_text(value)},"
             raise InvalidRequestError(
                 f"{function.__qualname__}: {name} is{shown} of type {type(value).__name__}; give "
                 f"{_words(annotation)}"
+            )
+        if name in arguments and type(arguments[name]) is int and not _is_long(arguments[name]):
+            raise InvalidRequestError(
+                f"{function.__qualname__}: {name} is {value_text(arguments[name])}; give a whole "
+                "number that fits 64 bits"
             )
 
 
@@ -137,6 +142,10 @@ def _plan_elements(kind: type, fits: _Fits) -> _Fits:
 
 def _is_whole_number(value: object) -> bool:
     return isinstance(value, int | SupportsIndex) and not isinstance(value, bool)
+
+
+def _is_long(value: Any) -> bool:
+    return -(2**63) <= value < 2**63
 
 
 def _words(annotation: Any) -> str:

@@ -9,7 +9,9 @@ direction, invisible characters, and halves of surrogate pairs.
 from __future__ import annotations
 
 import re
+import reprlib
 from collections.abc import Callable
+from typing import Any
 
 _UNSEEN = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0d\uffa0\U000e0100-\U000e01ef]"
@@ -40,6 +42,32 @@ def escape_unprintable(text: str, escape: Callable[[str], str] | None = None) ->
         return text
     write = escape or _number
     return "".join(c if c.isprintable() and not _UNSEEN.match(c) else write(c) for c in text)
+
+
+class _ValueText(reprlib.Repr):
+    """A short text of a value, also of integers that Python converts to no text."""
+
+    def repr_int(self, x: int, level: int) -> str:
+        try:
+            return super().repr_int(x, level)
+        except ValueError:  # the integer has more than sys.get_int_max_str_digits()
+            return f"a whole number of {x.bit_length():,} bits"
+
+
+_value_text = _ValueText()
+
+
+def value_text(value: Any) -> str:
+    """A short text of a value of a user, on one line."""
+    return " ".join(_value_text.repr(value).split())
+
+
+def whole_text(value: Any) -> str:
+    """The text of a value as Python writes it, or a short text if Python cannot write it."""
+    try:
+        return repr(value)
+    except (ValueError, RecursionError):  # a very long integer, or a very deep list
+        return value_text(value)
 
 
 def first_line(error: Exception) -> str:

@@ -154,6 +154,21 @@ def test_an_argument_of_the_wrong_type_is_refused_by_its_name(
             id="one of several words",
         ),
         pytest.param(
+            lambda log: log.snapshot(2**63),
+            "DeltaLog.snapshot: version is 9223372036854775808; give a whole number that fits 64",
+            id="a number that no version has",
+        ),
+        pytest.param(
+            lambda log: log.snapshot(-(10**5000)),
+            "DeltaLog.snapshot: version is a whole number of 16,610 bits; give a whole number",
+            id="a number of which Python makes no text",
+        ),
+        pytest.param(
+            lambda log: maintenance.vacuum(log, retention=10**5000),
+            "vacuum: retention is a whole number of 16,610 bits, of type int; give a duration",
+            id="such a number of the wrong type",
+        ),
+        pytest.param(
             lambda log: log.history(limit="3"),
             "DeltaLog.history: limit is '3', of type str; give a whole number or None",
             id="of a method",
@@ -166,6 +181,27 @@ def test_what_is_said(tmp_path: Path, call: Callable[[Any], Any], message: str) 
     with pytest.raises(InvalidRequestError) as refused:
         call(log)
     assert str(refused.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        pytest.param(
+            lambda log: da.write(log, pa.table({"id": [1]}), txn=("app", 10**5000)), id="a txn"
+        ),
+        pytest.param(
+            lambda log: delta_ops.ddl.set_properties(log, {"delta.logRetentionDuration": 10**5000}),
+            id="a property",
+        ),
+    ],
+)
+def test_a_number_of_which_python_makes_no_text_is_refused(
+    tmp_path: Path, call: Callable[[DeltaLog], object]
+) -> None:
+    log = DeltaLog(tmp_path)
+    da.write(log, pa.table({"id": [1]}))
+    with pytest.raises(InvalidRequestError, match="a whole number of 16,610 bits"):
+        call(log)
 
 
 def test_options_of_a_store_are_not_repeated() -> None:

@@ -10,6 +10,7 @@ import pyarrow as pa
 from delta_ops.error_texts import first_line
 from delta_ops.errors import InvalidRequestError
 from delta_ops.lazy import lazy
+from delta_ops.protocol.schema.arrow_types import validate_depth
 
 
 class ArrowData:
@@ -23,9 +24,11 @@ class ArrowData:
         """Return the reader of the rows.
 
         Raises:
-            InvalidRequestError: As for `reader_of`.
+            InvalidRequestError: As for `reader_of`, or a column is nested too deeply.
         """
-        return reader_of(self.data)
+        reader = reader_of(self.data)
+        validate_depth(reader.schema)
+        return reader
 
 
 _taken = WeakSet[pa.RecordBatchReader]()

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from decimal import Decimal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -101,8 +102,18 @@ def _cast_exactly(values: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _decimal_to_float(values: pa.Array, target: pa.DataType) -> pa.Array:
+    """Convert decimals that are the same number as the float, or its shortest digits.
+
+    Raises:
+        _ChangedError: A decimal is neither.
+    """
     fitted = _nearest_float(values, target)
-    return _require_unchanged(values, fitted, fitted.cast(values.type))
+    digits = fitted.cast(pa.string()).cast(values.type)
+    others = pc.not_equal(digits, values)
+    for value, number in zip(values.filter(others), fitted.filter(others), strict=True):
+        if value.as_py() != Decimal(number.as_py()):
+            raise _ChangedError(f"{value} would be changed")
+    return fitted
 
 
 def _float_to_decimal(values: pa.Array, target: pa.DataType) -> pa.Array:

@@ -38,7 +38,7 @@ from delta_ops.protocol.schema import (
     find_field,
     schema_to_json,
 )
-from delta_ops.protocol.schema.arrow_types import schema_from_arrow
+from delta_ops.protocol.schema.arrow_types import schema_from_arrow, validate_levels
 from delta_ops.protocol.schema.changes import (
     add_field,
     drop_field,
@@ -182,6 +182,7 @@ def change_type(transaction: Transaction, column: str, wanted: DataType) -> Alte
     definition, table = transaction.definition, transaction.log.uri
     schema = definition.schema
     path, field, inner, current = find_member(schema, path_of_name(column, schema))
+    validate_levels(wanted, column)
     if current == wanted:
         return None
     _refuse_type((*path, *inner), current, wanted, table)
@@ -302,6 +303,7 @@ def _new_field(name: str, column: NewColumn) -> StructField:
         data_type = schema_from_arrow(pa.schema([pa.field(name, requested)])).fields[0].data_type
     else:
         data_type = requested
+    validate_levels(data_type, name)
     metadata = {} if column.comment is None else {"comment": column.comment}
     return StructField(name, allow_nulls(data_type), True, metadata)
 

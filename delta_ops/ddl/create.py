@@ -23,7 +23,7 @@ from delta_ops.protocol.columns.clustering import find_clustering
 from delta_ops.protocol.predicate import TRUE
 from delta_ops.protocol.row_rules import Check
 from delta_ops.protocol.schema import StructType
-from delta_ops.protocol.schema.arrow_types import columns_from_arrow
+from delta_ops.protocol.schema.arrow_types import columns_from_arrow, validate_levels
 from delta_ops.transaction import CommitResult, Transaction, Txn, begin
 from delta_ops.transaction.replacement import plan_replacement
 from delta_ops.transaction.table_change import DefineTable
@@ -75,6 +75,9 @@ def create_table(
         0
     """
     validate_arguments(create_table, locals())
+    if isinstance(schema, StructType):
+        for each in schema.fields:
+            validate_levels(each.data_type, each.name)
     if if_exists not in get_args(IfExists):
         raise InvalidRequestError(
             f"if_exists is {if_exists!r}; give {', '.join(map(repr, get_args(IfExists)))}"

@@ -115,6 +115,8 @@ def fit_value(
         return _convert(value, source, wanted, field.name, table), None
     narrowed = try_cast(value, wanted.name)
     is_changed = ~try_cast(narrowed, source.name).eqNullSafe(value)
+    if isinstance(source, DecimalType) and wanted in (FLOAT, DOUBLE):
+        is_changed = ~_is_decimal_of_float(value, narrowed, source)
     if wanted == LONG and source in _EXACT_IN:
         is_changed |= _is_past_longs(value)
     elif source == LONG and wanted in _EXACT_IN:
@@ -153,6 +155,16 @@ def _drop_collations(frame: DataFrame, source: StructType) -> DataFrame:
     return frame.withColumns(collated) if collated else frame
 
 
+def _is_decimal_of_float(value: Column, number: Column, source: DecimalType) -> Column:
+    """Whether a decimal has the shortest digits of a FLOAT or DOUBLE, or is the same whole number.
+
+    Spark casts a FLOAT to a decimal by the digits of its DOUBLE, which are digits of other numbers.
+    """
+    digits = try_cast(number.cast("string"), source.name)
+    whole = sf.when(~_is_past_longs(number), try_cast(try_cast(number, "bigint"), source.name))
+    return digits.eqNullSafe(value) | sf.coalesce(whole == value, sf.lit(False))
+
+
 def _is_past_longs(value: Column) -> Column:
     """Whether a number is 2**63 or more; Spark would cast it to the largest long."""
     return sf.coalesce(value >= sf.lit(2.0**63), sf.lit(False))
@@ -174,16 +186,28 @@ def _convert(value: Column, source: DataType, target: DataType, path: str, table
                     element, source.element_type, target.element_type, f"{path}.element", table
                 ),
             )
-        case MapType(), MapType() if _is_same(source.key_type, target.key_type):
-            return sf.transform_values(
-                value,
-                lambda _, each: _convert(
-                    each, source.value_type, target.value_type, f"{path}.value", table
-                ),
-            )
+        case MapType(), MapType():
+            return _converted_map(value, source, target, path, table)
     if _is_number(source) and _is_number(target) and _is_widened(source, target):
         return value.cast(target.name)
     raise InvalidRequestError(f"{table}: {_misfit(path, source, target, '')}")
+
+
+def _converted_map(
+    value: Column, source: MapType, target: MapType, path: str, table: str
+) -> Column:
+    if not _is_same(source.key_type, target.key_type):
+        # Conversions without a check keep different keys different.
+        value = sf.transform_keys(
+            value,
+            lambda key, _: _convert(key, source.key_type, target.key_type, f"{path}.key", table),
+        )
+    return sf.transform_values(
+        value,
+        lambda _, each: _convert(
+            each, source.value_type, target.value_type, f"{path}.value", table
+        ),
+    )
 
 
 def _converted_struct(

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from delta_ops.error_texts import whole_text
 from delta_ops.errors import InvalidRequestError, StaleRunError
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.log.transaction_identifiers import version_of_transaction
@@ -41,8 +42,8 @@ def txn_of(txn: Txn | tuple[str, int]) -> Txn:
         case (str() as app_id, version) if app_id and type(version) is int and _is_long(version):
             return txn if isinstance(txn, Txn) else Txn(app_id=app_id, version=version)
     raise InvalidRequestError(
-        f"{pair!r} is not a txn; give an application id (a string) and a version (a whole number "
-        "that fits 64 bits)"
+        f"{whole_text(pair)} is not a txn; give an application id (a string) and a version (a "
+        "whole number that fits 64 bits)"
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+from collections.abc import Callable
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -16,7 +17,9 @@ import pytest
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from delta_ops.arrow.casting import plan_fit
+from delta_ops.ddl import NewColumn, add_columns, change_type, create_table
 from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.schema import LONG, DataType, StructField, StructType
 from tests.support.tiers import seeded
 
 GiB = 2**30
@@ -98,6 +101,11 @@ def test_a_value_that_keeps_its_meaning_is_taken(argument: pa.Array, target: pa.
             id="an element that is such a decimal",
         ),
         pytest.param(pa.array([1e30]), pa.decimal128(38, 18), id="a double of too many digits"),
+        pytest.param(
+            pa.array([Decimal("0.5"), Decimal(9223372036854776000)], pa.decimal128(38, 18)),
+            pa.float32(),
+            id="the digits that a double of the same value has",
+        ),
         pytest.param(pa.array([1], pa.timestamp("ns")), LOCAL, id="a nanosecond"),
         pytest.param(pa.array([2**62], pa.timestamp("s")), LOCAL, id="a time too far away"),
         pytest.param(pa.array([[300]]), pa.list_(pa.int8()), id="an element out of range"),
@@ -274,6 +282,54 @@ def test_a_frame_that_pyarrow_does_not_know_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "surface",
+    [
+        pytest.param(lambda root, data, _: da.write(root, data), id="write"),
+        pytest.param(
+            lambda root, data, _: da.write(root, data, merge_schema=True), id="merge_schema"
+        ),
+        pytest.param(
+            lambda root, data, _: (
+                da.merge(root, data, "target.id = source.id")
+                .when_not_matched_insert({"id": "source.id"})
+                .execute()
+            ),
+            id="merge",
+        ),
+        pytest.param(
+            lambda root, data, _: create_table(root / "new", data.schema), id="create, by Arrow"
+        ),
+        pytest.param(
+            lambda root, _, data_type: create_table(
+                root / "new", StructType((StructField("x", data_type),))
+            ),
+            id="create",
+        ),
+        pytest.param(
+            lambda root, _, data_type: add_columns(
+                root, [NewColumn(name="x", data_type=data_type)]
+            ),
+            id="add_columns",
+        ),
+        pytest.param(lambda root, _, data_type: change_type(root, "id", data_type), id="change"),
+    ],
+)
+def test_columns_nested_deeper_than_functions_can_call_themselves_are_refused(
+    tmp_path: Path, surface: Callable[[Path, pa.Table, DataType], object]
+) -> None:
+    da.write(tmp_path, pa.table({"id": [1]}), configuration={"delta.enableTypeWidening": "true"})
+    arrow_type = pa.int64()
+    data_type: DataType = LONG
+    for _ in range(400):
+        arrow_type = pa.struct([("a", arrow_type)])
+        data_type = StructType((StructField("a", data_type),))
+    data = pa.schema([("id", pa.int64()), ("x", arrow_type)]).empty_table()
+    with pytest.raises(InvalidRequestError, match="nested too deeply"):
+        surface(tmp_path, data, data_type)
+    assert DeltaLog(tmp_path).snapshot().version == 0
+
+
+@pytest.mark.parametrize(
     "column",
     [
         pytest.param(pa.array([time(1)]), id="a time of day"),
@@ -323,6 +379,13 @@ def test_decimals_become_the_nearest_floating_point_numbers(precision: int, scal
     floats = fitted(data, pa.float64())
     assert floats == [*map(float, exact), None]
     assert fitted(pa.array(floats), data.type) == data.to_pylist()
+
+
+@pytest.mark.parametrize("target", [pa.float32(), pa.float64()])
+def test_digits_of_a_number_are_the_number_at_any_scale(target: pa.DataType) -> None:
+    decimals = [Decimal("0.1"), None, Decimal(2**24), Decimal("0.000244140625")]
+    numbers = fitted(pa.array(decimals, pa.decimal128(38, 18)), target)
+    assert numbers == pa.array([0.1, None, 2**24, 2**-12], target).to_pylist()
 
 
 @pytest.mark.parametrize("argument", [pa.float32(), pa.float64()])

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 import delta_ops.arrow as da
 from delta_ops import CommitResult, DeltaLog, begin, col
+from delta_ops.ddl import change_type
 from delta_ops.maintenance import (
     OptimizeResult,
     RepairResult,
@@ -42,8 +43,8 @@ class Operation:
     name: str
     run: Callable[[DeltaLog, Scene, Role], object]
     effect: Effect = lambda rows, _scene, _role: rows
-    scene: str = ""
-    """The only scene that suits the operation; "" for any scene."""
+    scenes: tuple[str, ...] = ()
+    """The scenes that suit the operation; none for any scene."""
     takes: Takes = "nothing"
     """The files that the operation may delete."""
     commits: bool = True
@@ -164,6 +165,10 @@ def _checkpoint_parts(log: DeltaLog, scene: Scene, _role: Role) -> object:
     return create_checkpoint(log, part_rows=1, clock=scene.clock)
 
 
+def _widen(log: DeltaLog, _scene: Scene, _role: Role) -> CommitResult:
+    return change_type(log, "id", "bigint")
+
+
 def _create(log: DeltaLog, scene: Scene, role: Role) -> CommitResult:
     data = rows_of(*appended_rows(scene, role))
     transaction = begin(log, clock=scene.clock)
@@ -251,15 +256,26 @@ OPERATIONS = {
             run=_delete_partition,
             effect=lambda rows, _scene, _role: tuple(row for row in rows if row[1] != "b"),
         ),
-        Operation(name="delete-row", run=_delete_row, effect=_without_row, scene="vectors"),
-        Operation(name="update-row", run=_update_row, effect=_updated_row, scene="vectors"),
+        Operation(
+            name="delete-row",
+            run=_delete_row,
+            effect=_without_row,
+            scenes=("vectors", "vectors narrow"),
+        ),
+        Operation(
+            name="update-row",
+            run=_update_row,
+            effect=_updated_row,
+            scenes=("vectors", "vectors narrow"),
+        ),
         Operation(
             name="merge-rows",
             always_commits=True,
             run=_merge_rows,
             effect=_merge_into,
-            scene="vectors",
+            scenes=("vectors", "vectors narrow"),
         ),
+        Operation(name="widen", run=_widen, scenes=("vectors narrow",)),
         Operation(name="optimize", run=_optimize),
         Operation(name="restore", run=_restore, effect=_restored_rows),
         Operation(name="restore-other", run=_restore_other, effect=_restored_other),
@@ -272,20 +288,20 @@ OPERATIONS = {
         Operation(name="compact", run=_compact, commits=False),
         Operation(name="checkpoint", run=_checkpoint, commits=False),
         Operation(name="checkpoint-parts", run=_checkpoint_parts, commits=False),
-        Operation(name="checkpoint-v2", run=_checkpoint, commits=False, scene="aged v2"),
+        Operation(name="checkpoint-v2", run=_checkpoint, commits=False, scenes=("aged v2",)),
         Operation(
             name="append-due",
             always_commits=True,
             run=_append,
             effect=_add_appended,
-            scene="aged due",
+            scenes=("aged due",),
         ),
         Operation(
             name="create",
             always_commits=True,
             run=_create,
             effect=_add_appended,
-            scene="empty",
+            scenes=("empty",),
         ),
         Operation(
             name="drop-create",
@@ -293,7 +309,7 @@ OPERATIONS = {
             effect=lambda _rows, _scene, _role: NEW,
             takes="the table",
             is_many=True,
-            scene="young",
+            scenes=("young",),
         ),
         Operation(
             name="drop-create-shorter",
@@ -301,7 +317,7 @@ OPERATIONS = {
             effect=lambda _rows, _scene, _role: NEW,
             takes="the table",
             is_many=True,
-            scene="young",
+            scenes=("young",),
         ),
     )
 }

@@ -19,6 +19,8 @@ from tests.support.tables import rows
 
 def deltalake_differences(case: Case, table: pa.Table) -> Iterator[str]:
     """A sentence if deltalake reads other rows from the latest version."""
+    if DeltaLog(case.root).snapshot().definition.has("typeWidening"):
+        return  # deltalake rejects the feature
     query = QueryBuilder().register("t", DeltaTable(str(case.root)))
     found = pa.table(query.execute(f"SELECT {', '.join(table.column_names)} FROM t"))
     if rows(found) != rows(table):

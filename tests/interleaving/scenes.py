@@ -106,15 +106,32 @@ def aged_due(root: Path) -> Scene:
 
 def vectors(root: Path) -> Scene:
     """Two groups of small files; deletion vectors are enabled, and one file has one."""
+    return _vectors("vectors", root, pa.int64(), {})
+
+
+def vectors_narrow(root: Path) -> Scene:
+    """The ids are 32-bit integers and may become 64-bit integers."""
+    return _vectors("vectors narrow", root, pa.int32(), {"delta.enableTypeWidening": "true"})
+
+
+def _vectors(name: str, root: Path, id_type: pa.DataType, properties: dict[str, str]) -> Scene:
     table = Table(root)
-    properties = {"delta.checkpointInterval": "100", "delta.enableDeletionVectors": "true"}
-    table.write([1, 2, 3, 4], "a", partition_by=["p"], configuration=properties)
+    configuration = {
+        "delta.checkpointInterval": "100",
+        "delta.enableDeletionVectors": "true",
+        **properties,
+    }
+    first = rows_of((1, "a"), (2, "a"), (3, "a"), (4, "a"))
+    first = first.cast(pa.schema([("id", id_type), ("p", pa.string())]))
+    begun = begin(table.log, clock=table.clock)
+    da.write(begun, first, partition_by=["p"], configuration=configuration)
+    table.date()
     table.write([5, 6], "b")
     da.write(begin(table.log, clock=table.clock), rows_of((7, "a"), (8, "b")))
     da.delete(begin(table.log, clock=table.clock), col("id") == 4)
     table.date()
     table.pass_time(days=1)
-    return replace(_scene("vectors", table), restored=(1, 0), reverted=3)
+    return replace(_scene(name, table), restored=(1, 0), reverted=3)
 
 
 def _aged(name: str, root: Path, properties: dict[str, str]) -> Scene:
@@ -180,4 +197,5 @@ SCENES: dict[str, Callable[[Path], Scene]] = {
     "aged v2": aged_v2,
     "aged due": aged_due,
     "vectors": vectors,
+    "vectors narrow": vectors_narrow,
 }

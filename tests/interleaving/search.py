@@ -11,7 +11,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -112,11 +112,18 @@ def can_meet(kinds: Collection[str]) -> bool:
     """
     operations = [OPERATIONS[kind] for kind in kinds]
     return (
-        len({operation.scene for operation in operations} - {""}) < 2
+        bool(_common_scenes(operations))
         and sum(operation.takes == "the table" for operation in operations) < 2
         and not {"checkpoint-parts", "checkpoint-v2"} <= set(kinds)
         and not (len(kinds) > 2 and "create" in kinds and _GO_BACK & set(kinds))
     )
+
+
+def _common_scenes(operations: Iterable[Operation]) -> list[str]:
+    """The scenes that suit all operations, the usual scene first."""
+    suitable = [operation.scenes for operation in operations if operation.scenes]
+    names = ["aged", *SCENES]
+    return [name for name in names if all(name in scenes for scenes in suitable)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +165,7 @@ class Search:
     def run(self, meeting: Meeting, order: Order) -> Run:
         """Run an order on a fresh copy of a scene, and record broken promises."""
         operations = [self.operations[kind] for kind in meeting.kinds]
-        scene = self._scene(max(operation.scene for operation in operations) or "aged")
+        scene = self._scene(_common_scenes(operations)[0])
         root = self.place / "table"
         shutil.rmtree(root, ignore_errors=True)
         scene.copy(root)

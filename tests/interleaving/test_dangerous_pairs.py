@@ -28,6 +28,20 @@ VACUUMS = Meeting(("vacuum-retaining", "vacuum", "restore-other"))
 # A rewrite that loses one group to another writer commits the groups without a conflict.
 LOST_GROUP = Meeting(("delete-row", "optimize", "delete-partition"))
 
+# The writer has values of the old type.
+WIDENED = [pair(other, "widen") for other in ("append", "update-row", "merge-rows", "restore")]
+
+
+def test_every_order_of_a_type_widening_and_a_change_keeps_every_promise(
+    report: Callable[[str], None],
+) -> None:
+    counts = Counts()
+    with searching() as search:
+        for meeting in WIDENED:
+            counts += search.explore(meeting, "two changes of turn")
+        report(search.report(f"{len(WIDENED)} pairs, with two changes of turn", counts))
+        assert not search.failures, search.verdict()
+
 
 @pytest.mark.long
 def test_every_order_of_a_dangerous_pair_keeps_every_promise(report: Callable[[str], None]) -> None:

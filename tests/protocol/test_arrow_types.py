@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -121,6 +123,24 @@ def test_an_arrow_type_without_a_delta_type_is_refused_by_column(arrow_type: Any
     with pytest.raises(InvalidRequestError) as refused:
         schema_from_arrow(schema)
     assert f"Arrow type {arrow_type} of column s.a.element" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        pytest.param(pa.list_, id="lists"),
+        pytest.param(lambda inner: pa.map_(pa.string(), inner), id="maps"),
+        pytest.param(lambda inner: pa.struct([("a", inner)]), id="structs"),
+    ],
+)
+def test_a_type_deeper_than_functions_can_call_themselves_is_refused(
+    wrap: Callable[[pa.DataType], pa.DataType],
+) -> None:
+    data_type = pa.int64()
+    for _ in range(sys.getrecursionlimit()):
+        data_type = wrap(data_type)
+    with pytest.raises(InvalidRequestError, match="'x' is nested too deeply"):
+        schema_from_arrow(pa.schema([("x", data_type)]))
 
 
 def test_names_that_differ_only_in_case_are_refused() -> None:

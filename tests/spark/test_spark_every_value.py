@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 import delta_ops.arrow as da
 import delta_ops.spark as ds
@@ -35,6 +35,7 @@ from delta_ops.protocol.schema.arrow_types import arrow_type_from_type
 from delta_ops.protocol.values.conversion import value_of_type
 from delta_ops.spark.casting import fit_value
 from delta_ops.spark.expressions.columns import matches, named_column
+from delta_ops.spark.schema import spark_schema_from_schema
 from tests.support.every_value import (
     DEPTHS,
     PRIMITIVES,
@@ -126,6 +127,13 @@ def side_by_side(arrays: Mapping[str, pa.Array]) -> pa.Table:
     return pa.table(filled)
 
 
+def frame_of(spark: SparkSession, rows: pa.Table, data_types: Mapping[str, DataType]) -> DataFrame:
+    """A frame with these types; by default Spark takes a time without a zone as an instant."""
+    fields = (StructField(name, data_type) for name, data_type in data_types.items())
+    schema = spark_schema_from_schema(StructType(tuple(fields)))
+    return spark.createDataFrame(rows, schema).coalesce(1)
+
+
 IN_EACH_RUN = (STRING, DOUBLE, TIMESTAMP, DecimalType(38, 18))
 PARTITIONED = [
     pytest.param(each, id=each.name, marks=() if each in IN_EACH_RUN else FULL)
@@ -158,7 +166,8 @@ def test_a_value_of_a_frame_is_the_same_or_refused(
         columns.append(fitted.alias(f"{len(pairs)} fitted"))
         if misfit:
             columns.append(misfit[0].alias(f"{len(pairs)} misfit"))
-    found = spark.createDataFrame(side_by_side(data)).coalesce(1).select(*columns).toArrow()
+    types = {source.name: wrap_type(source) for source in PRIMITIVES}
+    found = frame_of(spark, side_by_side(data), types).select(*columns).toArrow()
     assert len(pairs) > 3
     for number, (source, target) in enumerate(pairs, 1):
         before, after = data[source.name], found[f"{number} fitted"].combine_chunks()
@@ -192,7 +201,8 @@ def test_a_predicate_finds_the_rows_with_the_value_or_is_refused(
                 continue
             wanted.append((data_type, value))
     named = [each.alias(f"{number}") for number, each in enumerate(columns)]
-    found = spark.createDataFrame(rows).coalesce(1).select(*named).toArrow()
+    types = {each.name: each for each in PRIMITIVES}
+    found = frame_of(spark, rows, types).select(*named).toArrow()
     for number, (data_type, value) in enumerate(wanted):
         stored = values_of(data_type).to_pylist()
         expected = [is_found(value, each, data_type) for each in stored]
@@ -208,7 +218,8 @@ def test_a_partition_has_the_value_that_was_written(
     values = [each for each in values if not isinstance(each, str) or "\0" not in each]  # rejected
     data = pa.array(values, array.type)
     rows = pa.table({"n": range(len(data)), "p": data})
-    ds.write(spark.createDataFrame(rows).coalesce(1), tmp_path, partition_by=["p"])
+    frame = frame_of(spark, rows, {"n": LONG, "p": data_type})
+    ds.write(frame, tmp_path, partition_by=["p"])
     assert da.to_table(tmp_path).sort_by("n")["p"].combine_chunks().equals(data)
     read = ds.read(spark, tmp_path).orderBy("n").toArrow()["p"].combine_chunks()
     assert read.cast(data.type).equals(data)

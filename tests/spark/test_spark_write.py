@@ -519,6 +519,8 @@ TYPES = pa.schema(
         ("x", pa.float64()),
         ("c", pa.decimal128(10, 2)),
         ("s", pa.struct([("a", pa.int64()), ("b", pa.string())])),
+        ("f", pa.float32()),
+        ("m", pa.map_(pa.int64(), pa.list_(pa.float64()))),
     ]
 )
 
@@ -534,6 +536,12 @@ TYPES = pa.schema(
             "named_struct('b', 'x', 'a', 1) AS s",
             {"s": {"a": 1, "b": "x"}},
             id="fields in another order and narrower",
+        ),
+        pytest.param("CAST(0.5 AS DECIMAL(38, 18)) AS f", {"f": 0.5}, id="a decimal for a float"),
+        pytest.param(
+            "map(1, array(2)) AS m",
+            {"m": [(1, [2.0])]},
+            id="keys and values of a map that are narrower",
         ),
     ],
 )
@@ -561,6 +569,12 @@ def test_data_that_fit_become_the_tables_columns(
         pytest.param("1.5D AS id", "'ID' is integer .* does not fit", id="a fraction"),
         pytest.param("1.234BD AS c", "'c' is decimal.* does not fit", id="too many digits"),
         pytest.param("1 AS id, 2 AS ID", "in the data twice", id="one column twice"),
+        pytest.param(
+            "CAST(9223372036854776000 AS DECIMAL(38, 18)) AS f",
+            "'f' is float .* does not fit",
+            id="the digits that a double of the same value has",
+        ),
+        pytest.param("map(1.5D, array(2)) AS m", "'m.key' is long", id="a wider key of a map"),
         pytest.param(
             "named_struct('a', 1, 'A', 2) AS s", "'s.a' is in the data twice", id="one field twice"
         ),

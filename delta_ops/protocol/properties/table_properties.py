@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
+from delta_ops.error_texts import whole_text
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.features import FEATURES
 from delta_ops.protocol.properties.known import (
@@ -90,10 +91,7 @@ def table_properties_from_configuration(configuration: Mapping[str, str]) -> Tab
     """
     for name, value in configuration.items():
         if not isinstance(name, str) or not isinstance(value, str):
-            raise InvalidRequestError(
-                f"Table property {name!r} is {value!r}: name and value must be texts, such as "
-                "'true' or '5'."
-            )
+            raise _text_error(name, value)
     return _parse(tuple(sorted(configuration.items())))
 
 
@@ -133,6 +131,13 @@ class Requested(NamedTuple):
     """Names of protocol features."""
 
 
+def _text_error(name: object, value: object) -> InvalidRequestError:
+    return InvalidRequestError(
+        f"Table property {whole_text(name)} is {whole_text(value)}: name and value must be texts, "
+        "such as 'true' or '5'."
+    )
+
+
 def requested_properties(changes: Mapping[str, str | None]) -> Requested:
     """Validate a requested change of table properties.
 
@@ -147,10 +152,7 @@ def requested_properties(changes: Mapping[str, str | None]) -> Requested:
     features: list[str] = []
     for name, value in changes.items():
         if not isinstance(name, str) or not isinstance(value, str | None):
-            raise InvalidRequestError(
-                f"Table property {name!r} is {value!r}: name and value must be texts, such as "
-                "'true' or '5'."
-            )
+            raise _text_error(name, value)
         if name.lower().startswith(FEATURE):
             features.append(_requested_feature(name, value))
             continue

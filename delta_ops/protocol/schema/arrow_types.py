@@ -86,6 +86,8 @@ _DELTA_TYPES: tuple[tuple[Callable[[pa.DataType], bool], PrimitiveType], ...] = 
 
 MAX_LEVELS = 98
 """Arrow reads files of a hundred levels, including the root; rows may get one more struct."""
+_MAX_DEPTH = 150
+"""More than any file has, checkpoints too; functions over types call themselves at each level."""
 
 
 def arrow_schema_from_schema(schema: StructType) -> pa.Schema:
@@ -113,7 +115,45 @@ def schema_from_arrow(schema: pa.Schema) -> StructType:
         InvalidRequestError: A type has no Delta type, or two names differ only in case; the message
             names the column.
     """
+    validate_depth(schema)
     return _struct(list(schema), ())
+
+
+def validate_depth(schema: pa.Schema) -> None:
+    """Refuse types that functions which call themselves cannot read.
+
+    Raises:
+        InvalidRequestError: Names the column.
+    """
+    for field in schema:
+        left = [(field.type, 1)]
+        while left:
+            each, depth = left.pop()
+            if depth > _MAX_DEPTH:
+                raise _too_deep(field.name)
+            if pt.is_dictionary(each) or pt.is_run_end_encoded(each):
+                left.append((each.value_type, depth + 1))
+            elif isinstance(each, pa.BaseExtensionType):
+                left.append((each.storage_type, depth + 1))
+            else:
+                left += [(each.field(i).type, depth + 1) for i in range(each.num_fields)]
+
+
+def validate_levels(data_type: DataType, column: str) -> None:
+    """Refuse a type with more levels than a file can have.
+
+    Raises:
+        InvalidRequestError: Names the column.
+    """
+    if levels(data_type) > MAX_LEVELS:
+        raise _too_deep(column)
+
+
+def _too_deep(column: str) -> InvalidRequestError:
+    return InvalidRequestError(
+        f"column {column!r} is nested too deeply: a file would have more than {MAX_LEVELS} levels, "
+        "two for each array or map and one for each struct, which readers reject"
+    )
 
 
 def columns_from_arrow(schema: pa.Schema) -> StructType:

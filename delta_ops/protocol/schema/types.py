@@ -155,6 +155,10 @@ INTEGER_RANGES: Mapping[DataType, tuple[int, int]] = {
 """The smallest and the greatest value of each integer type."""
 
 
+_MAX_DEPTH = 200
+"""More than any Parquet file has; functions over types call themselves at each level."""
+
+
 @lru_cache(maxsize=64)
 def schema_from_json(text: str) -> StructType:
     """Parse a schema string of `metaData`.
@@ -307,6 +311,8 @@ _Located = tuple[tuple[str, ...], DataType]
 
 
 def _type_from_json(value: object, path: tuple[str, ...]) -> DataType:
+    if len(path) > _MAX_DEPTH:
+        raise InvalidRequestError(f"Column {path[0]} is nested more than {_MAX_DEPTH} levels deep.")
     if isinstance(value, str):
         return _named_type(value, path)
     if not isinstance(value, dict):

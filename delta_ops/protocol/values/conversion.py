@@ -8,7 +8,6 @@ names; all fields are required wherever a row would lose the missing fields.
 
 from __future__ import annotations
 
-import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -19,6 +18,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from delta_ops.error_texts import value_text
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.schema import (
     BINARY,
@@ -80,9 +80,8 @@ def value_of_type(value: Any, field: StructField, table: str, *, is_whole: bool 
     """
 
     def refuse(path: str, wanted: str, source: Any, reason: str) -> InvalidRequestError:
-        shown = " ".join(reprlib.repr(source).split())
         return InvalidRequestError(
-            f"{table}: column {path} of type {wanted} cannot hold {shown} of type "
+            f"{table}: column {path} of type {wanted} cannot hold {value_text(source)} of type "
             f"{type(source).__name__}: {reason}"
         )
 

@@ -14,6 +14,7 @@ from decimal import Decimal
 from math import isfinite
 from typing import Any
 
+from delta_ops.error_texts import whole_text
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.schema import (
     BINARY,
@@ -115,7 +116,8 @@ def _is_compared_roughly(value: Any, data_type: DataType) -> bool:
 def _refusal(value: Any, data_type: DataType, column: str) -> InvalidRequestError:
     cure = _CURES.get(data_type, _NUMBER_CURE)
     return InvalidRequestError(
-        f"Column {column} of type {data_type.name} cannot be compared with {value!r}. {cure}."
+        f"Column {column} of type {data_type.name} cannot be compared with "
+        f"{whole_text(value)}. {cure}."
     )
 
 
