@@ -74,7 +74,7 @@ def validate_arguments(function: Callable[..., Any], arguments: Mapping[str, obj
                 f"{function.__qualname__}: {name} is{shown} of type {type(value).__name__}; give "
                 f"{_words(annotation)}"
             )
-        if name in arguments and type(arguments[name]) is int and not _is_long(arguments[name]):
+        if name in arguments and _is_beyond_longs(arguments[name]):
             raise InvalidRequestError(
                 f"{function.__qualname__}: {name} is {value_text(arguments[name])}; give a whole "
                 "number that fits 64 bits"
@@ -144,8 +144,8 @@ def _is_whole_number(value: object) -> bool:
     return isinstance(value, int | SupportsIndex) and not isinstance(value, bool)
 
 
-def _is_long(value: Any) -> bool:
-    return -(2**63) <= value < 2**63
+def _is_beyond_longs(value: object) -> bool:
+    return type(value) is int and not -(2**63) <= value < 2**63
 
 
 def _words(annotation: Any) -> str:

@@ -26,6 +26,7 @@ from delta_ops.transaction import RewriteGroup
 maintenance: Any = dm
 arrow: Any = da
 SECRET = "wJalrXUtnFEMI"
+OF_A_NUMBER: Any = {"delta.logRetentionDuration": 10**5000}
 
 
 def public_functions(*engines: ModuleType) -> Iterator[Callable[..., Any]]:
@@ -190,7 +191,7 @@ def test_what_is_said(tmp_path: Path, call: Callable[[Any], Any], message: str) 
             lambda log: da.write(log, pa.table({"id": [1]}), txn=("app", 10**5000)), id="a txn"
         ),
         pytest.param(
-            lambda log: delta_ops.ddl.set_properties(log, {"delta.logRetentionDuration": 10**5000}),
+            lambda log: delta_ops.ddl.set_properties(log, OF_A_NUMBER),
             id="a property",
         ),
     ],

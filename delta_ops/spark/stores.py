@@ -9,7 +9,7 @@
    one process, new credentials for a bucket replace the old credentials, also for existing
    DataFrames. In other sessions, and for another endpoint, different credentials are rejected.
 4. Before the first job, a client with few retries looks for the table, so an error shows within
-   seconds. Jobs keep Hadoop's retries.
+   seconds. Jobs retry for some minutes at most, unless the session configures retries.
 5. All settings of a Spark Connect client are visible, so none is set there. Its server reaches
    stores with its own settings. Before the first job, the server looks for the table.
 """
@@ -278,8 +278,12 @@ def _look(spark: SparkSession, store: HadoopStore, uri: str, place: str) -> None
             ssl = jvm.org.apache.hadoop.security.ssl.DelegatingSSLSocketFactory
             ssl.initializeDefaultFactory(ssl.SSLChannelMode.Default_JSSE)
         own = _settings_of_jobs(spark)
-        for name, value in _hadoop_of(store.root).few_tries.items():
+        few_tries = _hadoop_of(store.root).few_tries
+        for name, value in few_tries.items():
             own.set(name, value)
+        for name, general in store.unless.items():
+            if general in few_tries:
+                own.unset(name)  # a setting of the bucket overrides the general setting
         client = jvm.org.apache.hadoop.fs.FileSystem.newInstance(
             jvm.java.net.URI.create(store.root), own
         )

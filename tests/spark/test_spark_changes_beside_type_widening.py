@@ -48,7 +48,7 @@ def merge(spark: SparkSession, root: Path, on_event: OnEvent) -> CommitResult:
     return builder.when_matched_update_all().when_not_matched_insert_all().execute()
 
 
-CHANGES = {
+CHANGES: dict[Change, dict[int, int]] = {
     append: {1: 10, 2: 20, 9: 90},
     delete: {2: 20},
     update: {1: 11, 2: 20},

@@ -41,3 +41,24 @@ def test_an_executor_that_has_ended_is_reported(message: str) -> None:
         translating_failures("/t", "/t/w-1"),
     ):
         raise PySparkException(message)
+
+
+@pytest.mark.parametrize(
+    "cause",
+    [
+        "org.apache.hadoop.fs.s3a.AWSStatus500Exception: Writing Object on lake/t/a.parquet: "
+        "S3Exception: no (Service: S3, Status Code: 500, Request ID: null) (SDK Attempt Count: 4)",
+        "org.apache.hadoop.fs.s3a.AWSServiceIOException: Writing Object on lake/t/a.parquet: "
+        "S3Exception: Please reduce your request rate. (Service: S3, Status Code: 503)",
+        "org.apache.hadoop.fs.azurebfs.contracts.exceptions.AbfsRestOperationException: Operation "
+        'failed: "Server failed to authenticate", 500, PUT, https://x',
+        "org.apache.hadoop.fs.s3a.RemoteFileChangedException: append: the file has changed",
+    ],
+)
+def test_a_store_that_fails_is_named_and_not_the_rows(cause: str) -> None:
+    message = "[TASK_WRITE_FAILED] Task failed while writing rows to s3a://b/t. SQLSTATE: 58030"
+    with (
+        pytest.raises(StorageError, match=r"s3a://b/t/w-1 could not be written: the store fail"),
+        translating_failures("s3://b/t", "s3a://b/t/w-1"),
+    ):
+        raise PySparkException(f"{message}\n\tat org.x.Y.z(Y.java:1)\nCaused by: {cause}")

@@ -43,7 +43,14 @@ from tests.support.clones import prefix_naming, shallow_clone
 from tests.support.instances import new_instance
 from tests.support.servers.azure import OTHER_ACCOUNT, AzureServer
 from tests.support.servers.connectors import connector_jars
-from tests.support.servers.s3 import ACCESS_KEY, SECRET_KEY, Request, S3Server, kinds
+from tests.support.servers.s3 import (
+    ACCESS_KEY,
+    SECRET_KEY,
+    Failure,
+    Request,
+    S3Server,
+    kinds,
+)
 from tests.support.tables import rows
 
 pytestmark = pytest.mark.spark
@@ -373,6 +380,53 @@ def test_an_error_is_one_sentence(
     assert len(requests) <= 4  # it does not retry
     if bucket != "no-such-bucket":  # with the right options the session works again
         places.reach(store_spark, open_storage(f"s3://{bucket}/t", s3_server.storage_options))
+
+
+NO_DATA_FILES = [
+    pytest.param(
+        Failure(status, code, of=".parquet"),
+        id=code,
+        marks=() if status == 500 else pytest.mark.full,
+    )
+    for status, code in ((500, "InternalError"), (503, "SlowDown"))
+]
+
+
+@pytest.mark.parametrize("failure", NO_DATA_FILES)
+def test_a_store_that_takes_no_data_file_is_an_error_after_some_tries(
+    store_spark: SparkSession, s3_server: S3Server, failure: Failure
+) -> None:
+    log = table_on_s3(s3_server)
+    da.write(log, pa.table({"id": [1, 2], "v": [1.0, 2.0]}))
+    before = {file.path for file in log.storage.list_tree("")}
+    configuration = store_spark._jsc.hadoopConfiguration()
+    waits = ("fs.s3a.retry.interval", "fs.s3a.retry.throttle.interval")
+    usual = {name: configuration.get(name) for name in waits}
+    source = store_spark.sql("SELECT 1L AS id, 9D AS v")
+    try:
+        for name in waits:
+            configuration.set(name, "1ms")
+        changes: list[Callable[[], object]] = [
+            lambda: ds.write(source, log),
+            lambda: ds.update(store_spark, log, {"v": "v + 1"}),
+            lambda: (
+                ds.merge(log, source, "target.id = source.id").when_matched_update_all().execute()
+            ),
+        ]
+        for change in changes:
+            with (
+                s3_server.failing(*[failure] * 200),
+                s3_server.recording() as requests,
+                pytest.raises(StorageError, match=r"s3://bucket.* by Spark"),
+            ):
+                change()
+            assert 1 < kinds(of_data(requests))["PUT"] <= 60
+            assert {file.path for file in log.storage.list_tree("")} == before
+    finally:
+        for name, value in usual.items():
+            configuration.set(name, value)
+    assert DeltaLog(log.uri, s3_server.storage_options).snapshot().version == 0
+    assert ds.write(source, log).version == 1
 
 
 def test_a_setting_that_hadoop_cannot_take_is_one_sentence(

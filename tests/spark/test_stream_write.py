@@ -67,6 +67,18 @@ def test_each_batch_is_there_once_wherever_the_query_was_killed(
     assert numbers_in(tmp_path / "target") == [0, 1, 2, 3, 4, 5]
 
 
+def test_a_relative_checkpoint_is_where_a_relative_table_is(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append(tmp_path / "source", 0, 1)
+    stream = ds.read_stream(spark, tmp_path / "source")
+    monkeypatch.chdir(tmp_path)  # the JVM began elsewhere
+    query = ds.write_stream(stream, "target", checkpoint_location="c", available_now=True)
+    query.awaitTermination()
+    assert (tmp_path / "c" / "metadata").is_file()
+    assert numbers_in(tmp_path / "target") == [0, 1]
+
+
 def test_a_commit_names_its_query_and_batch(spark: SparkSession, tmp_path: Path) -> None:
     append(tmp_path / "source", 0, 1)
     stream = ds.read_stream(spark, tmp_path / "source")

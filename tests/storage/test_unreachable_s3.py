@@ -6,12 +6,14 @@ import pickle
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from delta_ops.errors import InvalidRequestError, StorageError
 from delta_ops.storage import open_storage
@@ -134,6 +136,38 @@ def test_a_store_that_has_answered_is_tried_as_often_as_the_client_does(
     with s3_server.failing(failure, failure, failure):
         storage.create("a", b"x")
     assert storage.read("a") == b"x"
+
+
+@pytest.mark.parametrize(
+    ("options", "tries"),
+    [
+        pytest.param({"config_kwargs": {"retries": {"total_max_attempts": 2}}}, 2, id="two tries"),
+        pytest.param({}, 5, id="the client's own tries", marks=pytest.mark.full),
+    ],
+)
+def test_a_store_that_takes_no_data_file_is_an_error_and_nothing_is_left(
+    s3_server: S3Server, options: dict[str, Any], tries: int
+) -> None:
+    uri = f"s3://{s3_server.new_bucket()}/t"
+    log = DeltaLog(uri, {**s3_server.storage_options, **options})
+    da.write(log, pa.table({"id": [1, 2], "v": [1.0, 2.0]}))
+    before = {file.path for file in log.storage.list_tree("")}
+    source = pa.table({"id": [1, 9], "v": [5.0, 5.0]})
+    changes: list[Callable[[], object]] = [
+        lambda: da.write(log, source),
+        lambda: da.update(log, {"v": "v + 1"}),
+        lambda: da.merge(log, source, "target.id = source.id").when_matched_update_all().execute(),
+    ]
+    for change in changes:
+        with (
+            s3_server.failing(*[Failure(500, "InternalError", of=".parquet")] * 100),
+            s3_server.recording() as requests,
+            pytest.raises(StorageError, match=r"s3://bucket.*\.parquet could not be created"),
+        ):
+            change()
+        assert sum(".parquet" in each.path for each in requests if each.kind == "PUT") == tries
+        assert {file.path for file in log.storage.list_tree("")} == before
+    assert da.write(log, source).version == 1
 
 
 def test_an_option_that_there_is_not_is_still_an_error() -> None:

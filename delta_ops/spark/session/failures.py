@@ -72,6 +72,14 @@ _OF_STORES: tuple[tuple[re.Pattern[str], str], ...] = (
     ),
     (
         re.compile(
+            r"Status Code: 5\d\d\b|, 5\d\d,|\b50[0-4] [A-Z]|AWSStatus500Exception|"
+            r"AWSServiceThrottledException|ServerErrorException"
+        ),
+        "the store fails or is overloaded, and did so at each try; run again later, or set more "
+        "retries in the session, such as fs.s3a.retry.limit",
+    ),
+    (
+        re.compile(
             r"ClassNotFoundException: (?:Class )?(?:org\.apache\.hadoop\.fs|software\.amazon)|"
             r"NoSuchMethodError|NoClassDefFoundError|NoSuchFieldError"
         ),
@@ -85,6 +93,9 @@ _IN_STORE = re.compile(r"org\.apache\.hadoop\.fs\.(?:s3a|gs|azurebfs)\.")
 
 Text like "Connection refused" alone may also come from a user function or another service.
 """
+_RAISED_BY_STORE = re.compile(
+    r"^Caused by: org\.apache\.hadoop\.fs\.(?:s3a|gs|azurebfs)\.[\w.$]*(?:Exception|Error)\b", re.M
+)
 _JVM_IS_GONE = (
     "Spark's JVM has ended before it was done, and nothing was committed; find the cause in its "
     "log or the machine's log, often a lack of memory (spark.driver.memory, or the container's "
@@ -130,6 +141,9 @@ def failure_of(error: Exception, table: str, place: str) -> DeltaOpsError:
     if reason is not None:
         hint = "if the rows come from another store, check that store too"
         return StorageError(place, "written", f"{reason}; {hint}")
+    if _RAISED_BY_STORE.search(text):
+        reason = f"the store failed ({_reason(error, text)}); check it, and run again"
+        return StorageError(place, "written", reason)
     if _LOST.search(text):
         return StorageError(place, "written", _EXECUTOR_IS_GONE)
     if _GONE.search(text):

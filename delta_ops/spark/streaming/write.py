@@ -8,13 +8,15 @@ nothing. The id stays the same as long as the checkpoint exists.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
+from urllib.parse import urlsplit
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from delta_ops.arguments import validate_arguments
@@ -26,6 +28,7 @@ from delta_ops.protocol.schema.column_names import find_columns, find_named
 from delta_ops.spark.engine import SparkEngine, engine_of
 from delta_ops.spark.expressions.columns import quote
 from delta_ops.spark.schema import data_schema_from_spark
+from delta_ops.spark.versions import is_connect
 from delta_ops.spark.write.data_files import BY_TABLE, FileSettings
 from delta_ops.transaction import DEFAULT_HOOKS, CommitResult, Hook, begin
 from delta_ops.transaction.merge import Merge
@@ -64,7 +67,8 @@ def write_stream(
         df: A streaming DataFrame.
         target: The table, or the location of a new table.
         checkpoint_location: Directory for the progress of the query, in Spark's format. Each query
-            needs its own.
+            needs its own. A relative path is resolved where a table's is, in the directory of this
+            process, if Spark's default file system is that of this machine.
         output_mode: "append" adds the rows of each batch. "complete" replaces all rows by the rows
             of the batch. "update" merges them by `keys`.
         keys: Columns that identify a row of an update.
@@ -143,12 +147,22 @@ def start_query(
     """
     writer = df.writeStream.outputMode(write_batch.output_mode)
     if write_batch.checkpoint_location is not None:
-        writer = writer.option("checkpointLocation", write_batch.checkpoint_location)
+        place = _checkpoint_place(df.sparkSession, write_batch.checkpoint_location)
+        writer = writer.option("checkpointLocation", place)
     if trigger is not None:
         writer = writer.trigger(**trigger)
     if query_name is not None:
         writer = writer.queryName(query_name)
     return writer.foreachBatch(write_batch).start()
+
+
+def _checkpoint_place(spark: SparkSession, location: str) -> str:
+    """Resolve a relative path of this machine as a table's; the JVM keeps its first directory."""
+    if is_connect(spark) or urlsplit(location).scheme:
+        return location
+    context: Any = spark.sparkContext
+    is_local = str(context._jsc.hadoopConfiguration().get("fs.defaultFS")).startswith("file:")
+    return os.path.abspath(location) if is_local else location
 
 
 def batch_writer(

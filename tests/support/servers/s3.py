@@ -93,8 +93,10 @@ class S3Server:
     def failing(self, *failures: Failure) -> Iterator[None]:
         """Let the next writes of each `of` fail one after another; later writes succeed."""
         self._ask("PUT", "/_answers", json.dumps([each._asdict() for each in failures]).encode())
-        yield
-        self._ask("PUT", "/_answers", b"[]")
+        try:
+            yield
+        finally:
+            self._ask("PUT", "/_answers", b"[]")
 
     @contextmanager
     def holding(self, until: int, *, lists: bool = False) -> Iterator[None]:

@@ -31,6 +31,9 @@ _S3_CHAIN = ",".join(
     )
 )
 """Unlike S3A's own chain, this includes the files and the web identity that the client uses."""
+_RETRIES = {"attempts.maximum": "3", "retry.limit": "4", "retry.throttle.limit": "8"}
+"""Retries of one request for less than two minutes, also by a store that is overloaded. By the
+connector's own values a write of one file waits for many minutes, and for hours if overloaded."""
 _CENTRAL_S3 = "s3.amazonaws.com"
 _FOUND_BY_ITSELF = frozenset(
     {
@@ -120,12 +123,13 @@ def _store(
         "response_checksum_validation ignore_configured_endpoint_urls"
     )
     by_itself = _PROVIDER not in found
-    found = {_PROVIDER: _S3_CHAIN, **found}
+    found = {_PROVIDER: _S3_CHAIN, **_RETRIES, **found}
+    defaults = (*_RETRIES, _PROVIDER) if by_itself else _RETRIES
     return HadoopStore(
         root=root,
         place=endpoint or "",
         settings={prefix + name: str(text) for name, text in found.items() if text is not None},
-        unless={prefix + _PROVIDER: f"fs.s3a.{_PROVIDER}"} if by_itself else {},
+        unless={prefix + name: f"fs.s3a.{name}" for name in defaults},
     )
 
 
