@@ -187,12 +187,15 @@ LATEST = {"delta/read": "latest"}
         ),
         pytest.param({"of_input": {"delta/read": 1}}, [1, 2], id="a version"),
         pytest.param({"of_input": {"delta/read": 0}, "metadata": LATEST}, [1], id="an old version"),
+        pytest.param({"of_input": {"delta/read": "tag:first"}}, [1], id="a tag"),
+        pytest.param({"of_run": {"delta_ops/read": "tag:first"}}, [1], id="a tag, of the run"),
     ],
 )
 def test_the_nearest_setting_chooses_the_version(
     tmp_path: Path, instance: dg.DagsterInstance, places: Mapping[str, Any], rows: list[int]
 ) -> None:
     dg.materialize([numbers], resources=manager(tmp_path), instance=instance)
+    create_tag(tmp_path / "numbers", "first")
     add_outside(tmp_path)
     found = read(tmp_path, instance, numbers, pa.Table, **places)
     assert sorted(found["n"].to_pylist()) == rows
@@ -215,9 +218,18 @@ def test_the_upstream_may_say_that_its_readers_read_the_latest_version(
     [
         ({"of_input": {"delta/read": "newest"}}, InvalidRequestError, 'give "materialized"'),
         ({"of_input": {"delta/read": -1}}, InvalidRequestError, 'give "materialized"'),
-        ({"of_run": {"delta_ops/read": "1"}}, InvalidRequestError, "materialized or latest"),
+        (
+            {"of_run": {"delta_ops/read": "1"}},
+            InvalidRequestError,
+            "choose materialized, latest, or a tag",
+        ),
         ({"of_run": {"delta_ops/raed": "latest"}}, InvalidRequestError, "'delta_ops/raed'"),
         ({"of_input": {"delta/read": 9}}, VersionNotFoundError, "version 9"),
+        (
+            {"of_input": {"delta/read": "tag:x"}},
+            VersionNotFoundError,
+            "tag x: there is no such tag",
+        ),
     ],
 )
 def test_a_version_that_cannot_be_read_is_rejected(

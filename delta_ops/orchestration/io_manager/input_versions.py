@@ -1,6 +1,6 @@
 """Input versions: by default a step reads the table version that Dagster records as provenance.
 
-The setting `delta/read` chooses the latest version instead, or a version by its number.
+The setting `delta/read` chooses the latest version instead, or a version by its number or tag.
 
 If the upstream has partitions, Dagster records a hash of their data versions. The version then
 comes from the materializations of these partitions when the step began. The newest of several
@@ -35,8 +35,9 @@ from delta_ops.transaction.races.missing_files import find_missing
 from delta_ops.units import count_text
 
 READ_KEY = "delta/read"
-ReadVersion = Literal["materialized", "latest"] | int
-"""Which version an input reads: the version that Dagster records, the latest, or a number."""
+ReadVersion = Literal["materialized", "latest"] | int | str
+"""Which version an input reads: the version that Dagster records, the latest, a number, or a tag
+such as `tag:2026-11`."""
 _READ, _LATEST, _ADVICE = "delta/input_version/", "delta/latest/", "delta/read_advice/"
 _MAX_COMMITS = 100
 """Commits that are read to find changes of a partition."""
@@ -66,7 +67,7 @@ def input_version(
         predicate_of: The rows to read of a version; None for all rows.
 
     Raises:
-        VersionNotFoundError: `read` is the number of a version that does not exist.
+        VersionNotFoundError: `read` is the number or the tag of a version that does not exist.
     """
     latest = log.snapshot()
     newest = InputVersion(snapshot=latest, latest_version=latest.version)
@@ -107,14 +108,20 @@ def input_version(
 
 
 def _chosen_version(
-    context: dg.InputContext, log: DeltaLog, version: int, latest: Snapshot
+    context: dg.InputContext, log: DeltaLog, read: int | str, latest: Snapshot
 ) -> InputVersion:
-    """A version by its number."""
+    """A version by its number or tag."""
+    snapshot = log.snapshot(ref=read) if isinstance(read, str) else log.snapshot(read)
     context.log.info(
-        f"{latest.uri}: this step reads version {version}, which delta/read names; the latest "
-        f"version is {latest.version}"
+        f"{latest.uri}: this step reads version {snapshot.version}, which delta/read names; the "
+        f"latest version is {latest.version}"
     )
-    return InputVersion(snapshot=log.snapshot(version), latest_version=latest.version)
+    return InputVersion(snapshot=snapshot, latest_version=latest.version)
+
+
+def is_tag(value: str) -> bool:
+    """Whether a value of `delta/read` names a tag."""
+    return value.startswith("tag:")
 
 
 def read_metadata(asset_key: dg.AssetKey, version: InputVersion) -> dict[str, Any]:
