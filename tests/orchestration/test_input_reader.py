@@ -15,6 +15,7 @@ from delta_ops import DeltaLog, begin
 from delta_ops.errors import InvalidRequestError, TableNotFoundError, VersionNotFoundError
 from delta_ops.orchestration import DeltaIOManager
 from delta_ops.orchestration.io_manager.frames import scan_table
+from delta_ops.versioning import create_tag
 
 COLORS = dg.StaticPartitionsDefinition(["red", "blue", "green"])
 
