@@ -24,6 +24,7 @@ from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.protocol.values.partition_values import parse
 from delta_ops.storage.parquet_ranges import stored_schema
 from delta_ops.storage.paths import validate
+from delta_ops.transaction.changes import Draft
 from delta_ops.transaction.staging import Staged
 
 
@@ -81,6 +82,29 @@ def validate_footer(footer: pq.FileMetaData, schema: StructType, path: str) -> N
             f"file {path} has columns that are not in the table ({', '.join(unknown)}); drop them, "
             "or add them to the table first"
         )
+
+
+def validate_draft(
+    draft: Draft, definition: TableDefinition, before: Snapshot | None, *, table: str
+) -> None:
+    """Reject a commit whose file actions break a rule of the table.
+
+    Args:
+        definition: The table as the commit leaves it.
+        before: The table before the commit.
+
+    Raises:
+        InvalidRequestError: A file action breaks a rule, or rearranged rows are lost or duplicated.
+    """
+    known = (each.path for each in (*draft.named_again, *draft.vectored))
+    validate_actions(
+        draft.files,
+        definition,
+        append_only=_is_append_only(definition, before),
+        table=table,
+        known=frozenset(canonical_texts(known, table)),
+    )
+    _validate_balance(draft.files, draft.rearranged, table=table)
 
 
 def validate_actions(
@@ -151,7 +175,7 @@ def validate_row_ids(snapshot: Snapshot) -> None:
         )
 
 
-def is_append_only(definition: TableDefinition, before: Snapshot | None) -> bool:
+def _is_append_only(definition: TableDefinition, before: Snapshot | None) -> bool:
     """Whether the table is append-only before or after a commit."""
     if definition.properties.append_only or before is None:
         return definition.properties.append_only
@@ -161,7 +185,7 @@ def is_append_only(definition: TableDefinition, before: Snapshot | None) -> bool
     return table_properties_from_configuration(alone).append_only
 
 
-def validate_balance(
+def _validate_balance(
     files: Sequence[FileAction], rearranged: Sequence[AddFile], *, table: str
 ) -> None:
     """Reject a rearrangement that loses or duplicates rows, if statistics have the row counts.

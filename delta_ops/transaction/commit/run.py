@@ -22,7 +22,6 @@ from delta_ops.events import CommitAttempted, Event, OnEvent
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.columns.clustering import validate_clustering
-from delta_ops.protocol.file_paths import canonical_texts
 from delta_ops.protocol.row_rules import Identity, RowRule, rules_of_expressions
 from delta_ops.protocol.schema import ColumnPath
 from delta_ops.protocol.table_definition import TableDefinition, validate
@@ -44,7 +43,7 @@ from delta_ops.transaction.races.missing_files import (
 )
 from delta_ops.transaction.races.vacuum_runs import validate_no_vacuum
 from delta_ops.transaction.result import CommitResult
-from delta_ops.transaction.write_rules import is_append_only, validate_actions, validate_balance
+from delta_ops.transaction.write_rules import validate_draft
 
 
 @dataclass(kw_only=True)
@@ -86,20 +85,11 @@ class CommitRun:
             CommitConflictError: A running vacuum may delete files that the commit restores.
             InvalidRequestError: The actions break a rule of the table.
         """
-        draft, snapshot, table = self.draft, self.snapshot, self.log.uri
-        definition = self.definition
-        known = (each.path for each in (*draft.named_again, *draft.vectored))
-        validate_actions(
-            draft.files,
-            definition,
-            append_only=is_append_only(definition, snapshot),
-            table=table,
-            known=frozenset(canonical_texts(known, table)),
-        )
+        draft, snapshot, definition = self.draft, self.snapshot, self.definition
+        validate_draft(draft, definition, snapshot, table=self.log.uri)
         if draft.definition is not None:
             before = snapshot.schema if snapshot else None
-            validate_clustering(clustered_by, definition.physical_schema, table, before)
-        validate_balance(draft.files, draft.rearranged, table=table)
+            validate_clustering(clustered_by, definition.physical_schema, self.log.uri, before)
         if snapshot is not None and draft.put_back and draft.avoids_vacuum:
             validate_no_vacuum(snapshot, now_ms=self.clock())
 
