@@ -27,6 +27,7 @@ from delta_ops.log.refs.refs import (
     refs_journal,
     validate_ref_name,
 )
+from delta_ops.log.same_table import validate_same_table
 from delta_ops.protocol.arrow_schemas import ADD, add_files
 from delta_ops.protocol.deletion_vectors import stored_path
 from delta_ops.protocol.file_paths import canonical_path
@@ -62,6 +63,7 @@ def create_tag(
         TableNotFoundError: There is no table here.
         VersionNotFoundError: The version cannot be read, or some of its files were deleted.
         TableBusyError: A vacuum or log clean-up may be deleting files of the version.
+        TableReplacedError: The table was deleted, or another table is in its place.
         UnsupportedFeatureError: A later version of delta_ops wrote the refs of the table.
         StorageError: The store failed. The tag may exist; repeat the call.
 
@@ -171,6 +173,7 @@ class _Creation:
         if tag.version < refs.complete_from != self.files_seen_at:
             self._validate_files_exist()
             self.files_seen_at = refs.complete_from
+        validate_same_table(self.snapshot)
         if not refs.tags:
             create_format_file(self.log.storage)
         tags = {**refs.tags, tag.name: tag}

@@ -12,6 +12,7 @@ from itertools import permutations
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from delta_ops.log.checksum_write.verify import validate_checksum
+from delta_ops.versioning import Tag
 from tests.interleaving import dropped_tables
 from tests.interleaving.answers import untrue_answers, was_done_before
 from tests.interleaving.cases import Case
@@ -62,6 +63,7 @@ def _broken_promises(case: Case) -> Iterator[str]:
     yield from held_snapshot_differences(case, latest, log)
     yield from deltalake_differences(case, table)
     yield from _lost_versions(case, log)
+    yield from _lost_tags(case, log)
 
 
 def _lost_versions(case: Case, log: DeltaLog) -> Iterator[str]:
@@ -86,6 +88,17 @@ def _lost_versions(case: Case, log: DeltaLog) -> Iterator[str]:
             found = rows_in(da.to_table(log.snapshot(version)))
             if found != sort_rows(rows):
                 yield f"version {version} holds {found}, not {sort_rows(rows)}"
+
+
+def _lost_tags(case: Case, log: DeltaLog) -> Iterator[str]:
+    """Acknowledged tags that are missing or have other rows."""
+    for name, outcome in case.run.outcomes.items():
+        match outcome.value:
+            case Tag(name=tag, version=version):
+                found = rows_in(da.to_table(log.snapshot(ref=f"tag:{tag}")))
+                expected = sort_rows(case.scene.versions[version])
+                if found != expected:
+                    yield f"{name}: tag {tag} has rows {found}, not {expected}"
 
 
 def serial_outcomes(case: Case) -> list[Rows]:

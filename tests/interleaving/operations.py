@@ -26,6 +26,7 @@ from delta_ops.maintenance import (
     revert,
     vacuum,
 )
+from delta_ops.versioning import Tag, create_tag
 from tests.interleaving.scenes import Rows, Scene, rows_of
 from tests.interleaving.stepped_storage import SteppedStorage
 
@@ -169,6 +170,10 @@ def _widen(log: DeltaLog, _scene: Scene, _role: Role) -> CommitResult:
     return change_type(log, "id", "bigint")
 
 
+def _tag(log: DeltaLog, scene: Scene, role: Role) -> Tag:
+    return create_tag(log, f"tag-{role}", scene.restored[0], clock=scene.clock)
+
+
 def _create(log: DeltaLog, scene: Scene, role: Role) -> CommitResult:
     data = rows_of(*appended_rows(scene, role))
     transaction = begin(log, clock=scene.clock)
@@ -285,6 +290,7 @@ OPERATIONS = {
         Operation(name="vacuum-lite", run=_vacuum_lite, takes="removed files", is_many=True),
         Operation(name="vacuum-retaining", run=_vacuum_retaining, takes="old files", is_many=True),
         Operation(name="clean-up", run=_clean_up, takes="old commits", commits=False),
+        Operation(name="tag", run=_tag, commits=False),
         Operation(name="compact", run=_compact, commits=False),
         Operation(name="checkpoint", run=_checkpoint, commits=False),
         Operation(name="checkpoint-parts", run=_checkpoint_parts, commits=False),

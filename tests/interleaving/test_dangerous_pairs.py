@@ -23,6 +23,8 @@ DANGEROUS = [
     pair("checkpoint", "drop-create"),
 ]
 
+# A tag of an old version: its files are kept, or it is refused.
+TAGGED = [pair("tag", other) for other in ("vacuum", "vacuum-retaining", "clean-up", "tag")]
 # One vacuum's END does not end another vacuum.
 VACUUMS = Meeting(("vacuum-retaining", "vacuum", "restore-other"))
 # A rewrite that loses one group to another writer commits the groups without a conflict.
@@ -40,6 +42,18 @@ def test_every_order_of_a_type_widening_and_a_change_keeps_every_promise(
         for meeting in WIDENED:
             counts += search.explore(meeting, "two changes of turn")
         report(search.report(f"{len(WIDENED)} pairs, with two changes of turn", counts))
+        assert not search.failures, search.verdict()
+
+
+@pytest.mark.long
+def test_every_order_of_a_tag_and_a_deletion_keeps_every_promise(
+    report: Callable[[str], None],
+) -> None:
+    counts = Counts()
+    with searching() as search:
+        for meeting in TAGGED:
+            counts += search.explore(meeting, "two changes of turn")
+        report(search.report(f"{len(TAGGED)} pairs, with two changes of turn", counts))
         assert not search.failures, search.verdict()
 
 

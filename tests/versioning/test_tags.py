@@ -309,9 +309,7 @@ def test_a_table_with_tags_of_a_later_format_is_left_alone(table: Table) -> None
     assert list_tags(table.log) == []
 
 
-def test_creating_a_tag_takes_three_calls_more_than_opening(
-    template: Table, tmp_path: Path
-) -> None:
+def test_creating_a_tag_takes_four_calls_more_than_opening(template: Table, tmp_path: Path) -> None:
     table = template.copy(tmp_path / "t")
     create_checkpoint(table.log)
     create_tag(table.log, "first")
@@ -321,7 +319,7 @@ def test_creating_a_tag_takes_three_calls_more_than_opening(
     opening = list(calls)
     calls.clear()
     create_tag(DeltaLog(table.root, storage=storage), "second", clock=lambda: 9 * DAY_MS)
-    assert calls[len(opening) :] == ["list_from", "read", "create"]
+    assert calls[len(opening) :] == ["list_from", "read", "stat", "create"]
 
 
 def test_reads_count_the_rows_of_a_tag(table: Table) -> None:
