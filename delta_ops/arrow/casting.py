@@ -28,6 +28,7 @@ from delta_ops.arrow.nesting import (
 )
 from delta_ops.error_texts import first_line
 from delta_ops.errors import InvalidRequestError
+from delta_ops.option_words import option
 
 Fit = Callable[[pa.RecordBatch], Iterator[pa.RecordBatch]]
 _Cast = Callable[[pa.Array, pa.DataType], pa.Array]
@@ -196,7 +197,7 @@ def _rules(table: str) -> Rules:
             raise InvalidRequestError(
                 f"{table}: column {path!r} is void in the table and {source} in the data; leave it "
                 "out of the data, or give the column this type by a write or a merge with "
-                "merge_schema=True"
+                f"{option('merge_schema', True)}"
             )
         if kinds not in _CASTS:
             raise InvalidRequestError(f"{misfit}; {_CURES.get(kinds, 'cast it')}")
@@ -222,7 +223,7 @@ def _validate_names(source: Sequence[str], wanted: Sequence[str], prefix: str, t
         if name.lower() not in known:
             raise InvalidRequestError(
                 f"{table} has no column {prefix + name!r}; drop it from the data, or write with "
-                "merge_schema=True to add it. Its columns are "
+                f"{option('merge_schema', True)} to add it. Its columns are "
                 f"{', '.join(prefix + each for each in wanted) or 'none'}"
             )
 

@@ -38,6 +38,7 @@ from delta_ops.cli.tables import clone_command, convert_command, drop_command, m
 from delta_ops.cli.tags import tag_command
 from delta_ops.cli.vacuum import vacuum_command
 from delta_ops.maintenance.registry import OPERATIONS
+from delta_ops.option_words import Surface, speaking
 
 _PACKAGES = ("pyarrow", "fsspec", "s3fs", "gcsfs", "adlfs", "dagster", "dagster-pyspark")
 
@@ -46,11 +47,11 @@ class _Commands(click.Group):
     """Shows the errors of delta_ops without a traceback."""
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
-        with report_errors():
+        with speaking(Surface.TERMINAL), report_errors():
             return super().make_context(*args, **kwargs)
 
     def invoke(self, ctx: click.Context) -> Any:
-        with report_errors():
+        with speaking(Surface.TERMINAL), report_errors():
             if ctx.params["version"]:
                 return _show_version(ctx, all_parts=ctx.params["verbose"])
             return super().invoke(ctx)

@@ -17,6 +17,7 @@ from delta_ops.arguments import validate_arguments
 from delta_ops.ddl.alter import Alteration
 from delta_ops.ddl.constraints import require_rows
 from delta_ops.errors import InvalidRequestError
+from delta_ops.option_words import option
 from delta_ops.protocol.column_uses import (
     is_float_partition,
     uses_in_clustering,
@@ -190,7 +191,7 @@ def change_type(transaction: Transaction, column: str, wanted: DataType) -> Alte
         raise InvalidRequestError(
             f"{table}: column {name_of_path((*path, *inner))} cannot change its type: the table "
             "is partitioned by it, and its stored values would mean other numbers. Overwrite the "
-            "table with overwrite_schema=True"
+            f"table with {option('overwrite_schema', True)}"
         )
     if uses := list(uses_in_expressions(definition, path)):
         raise InvalidRequestError(
@@ -335,7 +336,8 @@ def _refuse_type(path: ColumnPath, current: DataType, wanted: DataType, table: s
     if not is_widening(current, wanted):
         raise InvalidRequestError(
             f"{table}: column {name} of type {current.name} cannot become {wanted.name}: some "
-            "values do not fit that type. Overwrite the table with overwrite_schema=True"
+            "values do not fit that type. Overwrite the table with "
+            f"{option('overwrite_schema', True)}"
         )
 
 
@@ -365,7 +367,7 @@ def _require_mapping(definition: TableDefinition, done: str, table: str) -> None
         raise InvalidRequestError(
             f"{table}: columns can be {done} only in a table with column mapping, because files "
             "store columns by name; set delta.columnMapping.mode = name first, or overwrite the "
-            "table with overwrite_schema=True"
+            f"table with {option('overwrite_schema', True)}"
         )
 
 

@@ -19,6 +19,7 @@ from delta_ops.ddl.alter import NOTHING_COMMITTED
 from delta_ops.ddl.constraints import validate_constraint
 from delta_ops.errors import InvalidRequestError, TableExistsError
 from delta_ops.log import TableOrPlace, log_of
+from delta_ops.option_words import option
 from delta_ops.protocol.columns.clustering import find_clustering
 from delta_ops.protocol.predicate import TRUE
 from delta_ops.protocol.row_rules import Check
@@ -80,7 +81,8 @@ def create_table(
             validate_levels(each.data_type, each.name)
     if if_exists not in get_args(IfExists):
         raise InvalidRequestError(
-            f"if_exists is {if_exists!r}; give {', '.join(map(repr, get_args(IfExists)))}"
+            f"{option('if_exists')} is {if_exists!r}; give "
+            f"{', '.join(map(repr, get_args(IfExists)))}"
         )
     log = log_of(target, storage_options)
     transaction = begin(log)

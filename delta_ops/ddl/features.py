@@ -27,6 +27,7 @@ from delta_ops.log import DeltaLog, Snapshot, TableOrPlace, log_of
 from delta_ops.log.checkpoint.parts import reading
 from delta_ops.log.segment import list_log
 from delta_ops.maintenance import clean_up_log, create_checkpoint
+from delta_ops.option_words import option
 from delta_ops.protocol.actions import Protocol
 from delta_ops.protocol.arrow_schemas import deletion_vectors
 from delta_ops.protocol.features import (
@@ -198,7 +199,7 @@ def drop_feature(
     if truncate_history and not feature_of(feature).for_readers:
         raise InvalidRequestError(
             f"{feature} is a writer feature and leaves no traces in the history; leave "
-            "truncate_history out"
+            f"{option('truncate_history')} out"
         )
 
     def change(transaction: Transaction) -> Alteration | None:
@@ -253,7 +254,8 @@ def _refuse_traces_in_log(log: DeltaLog, feature: str, *, is_truncated: bool) ->
         cure = (
             "run this again after delta.logRetentionDuration, when the log no longer has it"
             if is_truncated
-            else "after delta.logRetentionDuration, drop it with truncate_history=True"
+            else "after delta.logRetentionDuration, drop it with "
+            f"{option('truncate_history', True)}"
         )
         raise InvalidRequestError(
             f"{log.uri}: the feature {feature} cannot be dropped yet: the log has {trace}, which "

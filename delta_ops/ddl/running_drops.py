@@ -26,6 +26,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
 from delta_ops.errors import StorageError, TableBusyError
+from delta_ops.option_words import option
 from delta_ops.storage import Storage
 from delta_ops.storage.own_files import create_own
 
@@ -159,7 +160,7 @@ def _busy_error(storage: Storage, other: Claim | None) -> TableBusyError:
         storage.uri,
         f"{_describe(other)} has not ended",
         "Wait for it. If its process has ended without dropping the table, because it was killed "
-        "or the store failed, run the drop again with resume=True (at the terminal: --resume)",
+        f"or the store failed, run the drop again with {option('resume', True)}",
     )
 
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from delta_ops.errors import InvalidRequestError, OutsideFileError
+from delta_ops.option_words import option
 from delta_ops.protocol.file_paths import is_absolute, place_of, split_place
 from delta_ops.storage import Readable, Storage, open_storage
 from delta_ops.storage.paths import is_valid, redact
@@ -114,8 +115,8 @@ class OutsideFiles:
             raise _refusal(
                 path,
                 table,
-                'the table was opened with outside="refuse"; open it with outside="read" if you '
-                "trust whoever writes its log",
+                f"the table was opened with {option('outside', 'refuse')}; open it with "
+                f"{option('outside', 'read')} if you trust whoever writes its log",
             )
         place = place_of(path)
         split = split_place(path)
@@ -136,7 +137,7 @@ class OutsideFiles:
                 table,
                 "it is outside the table's location, and a writer of the log could choose any "
                 "location; if this one is right, give its prefix with storage options, such as "
-                f'outside={{"{redact(split[0]).rstrip("/")}/": {{}}}}',
+                f"{option('outside', {_folder_text(redact(split[0])): {}})}",
             )
         return _Place(*split, prefix, options)
 
@@ -209,3 +210,7 @@ def _service(place: str) -> tuple[str, str | None]:
 
 def _refusal(path: str, table: str, reason: str) -> OutsideFileError:
     return OutsideFileError(table, redact(path), reason)
+
+
+def _folder_text(place: str) -> str:
+    return f"{place.rstrip('/')}/"

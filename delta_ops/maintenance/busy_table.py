@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from delta_ops.errors import CommitConflictError, InvalidRequestError
 from delta_ops.log import DeltaLog
+from delta_ops.option_words import option
 from delta_ops.protocol.file_names import commit_name
 
 T = TypeVar("T")
@@ -78,8 +79,9 @@ def _overtaken_error(error: CommitConflictError, attempts: int) -> CommitConflic
     return CommitConflictError(
         error.table,
         error.version,
-        f"{error.reason}{often}; on a busy table, give the operation time to retry (timeout), or "
-        "hold the other writers with a shared lock (hold_writers)",
+        f"{error.reason}{often}; on a busy table, give the operation time to retry "
+        f"({option('timeout')}), or hold the other writers with a shared lock "
+        f"({option('hold_writers')})",
         error.kind,
         error.evidence,
     )

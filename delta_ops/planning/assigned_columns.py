@@ -10,6 +10,7 @@ from enum import Enum
 from typing import Any
 
 from delta_ops.errors import InvalidRequestError
+from delta_ops.option_words import option
 from delta_ops.protocol.schema import (
     VOID,
     ArrayType,
@@ -42,7 +43,7 @@ def taken_columns(
         if name.lower() not in wanted.fields_by_lower_name:
             raise InvalidRequestError(
                 f"{table} has no column {name!r}, which the source has; leave it out with "
-                "except_cols, or merge with merge_schema=True to add it"
+                f"{option('except_cols')}, or merge with {option('merge_schema', True)} to add it"
             )
     return {find_field(wanted, name).name: name for name in names}
 

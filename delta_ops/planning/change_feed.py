@@ -21,6 +21,7 @@ from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.log.commit_file import Commit
 from delta_ops.log.history.commit_times import CommitTimes
 from delta_ops.log.history.time_travel import timestamp_ms, version_at, version_from
+from delta_ops.option_words import option
 from delta_ops.planning.changes_request import ChangesRequest
 from delta_ops.planning.commit_changes import Deleted, Difference, changes_of_files
 from delta_ops.protocol.actions import AddFile, Metadata, RemoveFile
@@ -323,9 +324,13 @@ def _range(latest: Snapshot, request: ChangesRequest) -> tuple[int, int]:
     start_version, start_timestamp = request.start_version, request.start_timestamp
     end_version, end_timestamp = request.end_version, request.end_timestamp
     if (start_version is None) == (start_timestamp is None):
-        raise InvalidRequestError("give either start_version or start_timestamp")
+        raise InvalidRequestError(
+            f"give either {option('start_version')} or {option('start_timestamp')}"
+        )
     if end_version is not None and end_timestamp is not None:
-        raise InvalidRequestError("give end_version or end_timestamp, not both")
+        raise InvalidRequestError(
+            f"give {option('end_version')} or {option('end_timestamp')}, not both"
+        )
     first = start_version if start_timestamp is None else version_from(latest, start_timestamp)
     assert first is not None
     last = latest.version if end_version is None else min(end_version, latest.version)

@@ -21,6 +21,7 @@ from delta_ops.errors import (
 )
 from delta_ops.log import Snapshot
 from delta_ops.log.commit_file import Commit
+from delta_ops.option_words import option
 from delta_ops.planning.commit_changes import is_repair
 from delta_ops.planning.stream_slices import StreamVersion
 from delta_ops.protocol.actions import Metadata
@@ -174,15 +175,16 @@ def _find_change_of_rows(
     if len(_changing(commit.adds)):
         return InvalidRequestError(
             f"{table}: version {version} changes rows ({done}), which a stream of rows cannot "
-            "represent; skip such versions with skip_change_commits=True, read the changes with "
-            "read_change_feed=True, or start again with another checkpoint"
+            f"represent; skip such versions with {option('skip_change_commits', True)}, read the "
+            f"changes with {option('read_change_feed', True)}, or start again with another "
+            "checkpoint"
         )
     if rules.ignore_deletes:
         return None
     return InvalidRequestError(
         f"{table}: version {version} deletes rows ({done}), which a stream of rows cannot "
-        "represent; skip such versions with ignore_deletes=True, read the changes with "
-        "read_change_feed=True, or start again with another checkpoint"
+        f"represent; skip such versions with {option('ignore_deletes', True)}, read the changes "
+        f"with {option('read_change_feed', True)}, or start again with another checkpoint"
     )
 
 
@@ -200,7 +202,7 @@ def _find_unreadable(
         return InvalidRequestError(
             f"{shape.uri}: rows of version {version} cannot be read with the columns of version "
             f"{shape.version}: {reason}; begin after the commit that changed it, with "
-            "starting_version and another checkpoint"
+            f"{option('starting_version')} and another checkpoint"
         )
 
     if is_mapped(metadata) and not definition.is_mapped:

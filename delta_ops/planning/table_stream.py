@@ -33,6 +33,7 @@ from delta_ops.log.commit_file import read_commits
 from delta_ops.log.history.time_travel import version_from
 from delta_ops.log.segment import LogListing, list_log
 from delta_ops.log.version.repeated_files import drop_repeated
+from delta_ops.option_words import option
 from delta_ops.planning.change_feed import ChangedFile, ChangeFeed, changes_until
 from delta_ops.planning.stream_commits import (
     StreamCommit,
@@ -185,7 +186,7 @@ class TableStream:
         raise InvalidRequestError(
             f"{self.log.uri} has the id {self.shape.metadata.id}, but the checkpoint belongs to a "
             f"query on the table with the id {offset.table_id}; give each table its own "
-            "checkpoint_location"
+            f"{option('checkpoint_location')}"
         )
 
     def _beginning(self) -> StreamOffset:

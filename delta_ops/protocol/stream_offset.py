@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from delta_ops.errors import InvalidRequestError
+from delta_ops.option_words import option
 
 _WRITTEN, _KNOWN = 1, (1, 3)
 """Versions of the text. Version 3 adds positions before a schema change, where no file was read."""
@@ -68,7 +69,8 @@ def stream_offset_from_json(text: str) -> StreamOffset:
     if not isinstance(fields, dict) or not _is_offset(fields):
         raise InvalidRequestError(
             f"the checkpoint has the offset {text[:200]!r}, which does not come from a Delta "
-            "table but from another source; give this query its own checkpoint_location"
+            "table but from another source; give this query its own "
+            f"{option('checkpoint_location')}"
         )
     if fields["sourceVersion"] not in _KNOWN:
         raise InvalidRequestError(

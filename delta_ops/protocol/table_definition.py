@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from delta_ops.errors import InvalidRequestError, LogCorruptError, UnsupportedFeatureError
 from delta_ops.lazy import lazy
+from delta_ops.option_words import option
 from delta_ops.protocol.actions import Metadata, Protocol
 from delta_ops.protocol.columns.identity import identity_columns
 from delta_ops.protocol.columns.mapping import (
@@ -302,8 +303,7 @@ def validate_types(
 
 
 def _to_add(feature: str) -> str:
-    command = f"delta-ops alter TABLE add-feature {feature}"
-    return f"add the feature first, by ddl.add_feature or `{command}`"
+    return f"add the feature {feature} first, by {option('ddl.add_feature')}"
 
 
 def needed_features(definition: TableDefinition) -> Iterator[str]:
@@ -383,8 +383,8 @@ def _validate_schema(definition: TableDefinition, table: str) -> None:
 def _unread_format(metadata: Metadata) -> Iterator[str]:
     if metadata.format.provider.lower() != "parquet":
         yield f"format provider {metadata.format.provider}"
-    for option in metadata.format.options:
-        yield f"format option {option}"
+    for name in metadata.format.options:
+        yield f"format option {name}"
 
 
 def _untold_mapping(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextvars import copy_context
 from typing import Any
 
 from pyspark.java_gateway import ensure_callback_server_started
@@ -28,16 +29,18 @@ def accept_callbacks(spark: SparkSession) -> None:
 class Callback:
     """A Python function that Java calls.
 
-    Errors are returned as Java exceptions, and our Java code throws them.
+    Errors are returned as Java exceptions, and our Java code throws them. A thread of Java runs the
+    function with the context variables of the code that made the callback.
     """
 
     def __init__(self, function: Callable[[Any], Any], context: Any) -> None:
         self._function, self._context = function, context
+        self._variables = copy_context()
 
     def apply(self, question: Any) -> Any:
         """Run the function for one call."""
         try:
-            return self._function(question)
+            return self._variables.copy().run(self._function, question)
         except DeltaOpsError as error:
             return self._exception(str(error))
         except Exception as error:

@@ -16,6 +16,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 from delta_ops.errors import InvalidRequestError
+from delta_ops.option_words import option
 from delta_ops.protocol.schema import (
     BINARY,
     BYTE,
@@ -137,7 +138,7 @@ def _refuse_unknown(source: StructType, schema: StructType, table: str) -> None:
         if each.name.lower() not in schema.fields_by_lower_name:
             raise InvalidRequestError(
                 f"{table} has no column {each.name!r}; drop it from the data, or write with "
-                "merge_schema=True to add it. Its columns are "
+                f"{option('merge_schema', True)} to add it. Its columns are "
                 f"{', '.join(f.name for f in schema.fields) or 'none'}"
             )
 
@@ -217,7 +218,7 @@ def _converted_struct(
         if each.name.lower() not in target.fields_by_lower_name:
             raise InvalidRequestError(
                 f"{table} has no column {path}.{each.name}; drop it from the data, or write with "
-                "merge_schema=True to add it"
+                f"{option('merge_schema', True)} to add it"
             )
     members = []
     for each in target.fields:

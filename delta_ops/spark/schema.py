@@ -17,6 +17,7 @@ from typing import Any
 from pyspark.sql import types as spark_types
 
 from delta_ops.errors import InvalidRequestError
+from delta_ops.option_words import option
 from delta_ops.protocol.schema import (
     CURRENT_DEFAULT,
     VARIANT,
@@ -70,7 +71,7 @@ def validate_levels(schema: StructType) -> None:
             raise InvalidRequestError(
                 f"Column {each.name} has {found} levels, but delta_ops reads at most "
                 f"{MAX_LEVELS}, the most that files can have; leave the column out with "
-                "columns=[...]"
+                f"{option('columns', ...)}"
             )
 
 

@@ -8,6 +8,7 @@ from itertools import accumulate
 from urllib.parse import unquote
 
 from delta_ops.errors import InvalidRequestError
+from delta_ops.option_words import option
 from delta_ops.storage.backends import backend_of
 from delta_ops.storage.paths import redact, split_uri
 
@@ -57,13 +58,15 @@ def validate_remote(address: str) -> None:
         )
     if "?" in address:
         raise address_refusal(
-            address, "it has a query, which may hold credentials", "put them into storage_options"
+            address,
+            "it has a query, which may hold credentials",
+            f"put them into {option('storage_options')}",
         )
     if backend.refuses_user_info and "@" in rest.partition("/")[0]:
         raise address_refusal(
             address,
             "it has user information before the bucket, which may be a credential",
-            "put credentials into storage_options",
+            f"put credentials into {option('storage_options')}",
         )
     if backend.needs_bucket and not rest.strip("/"):
         raise address_refusal(address, "it names no bucket", "add the bucket and the path")

@@ -19,6 +19,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from functools import partial
 from itertools import chain, islice
 from typing import Generic, TypeVar
@@ -127,7 +128,7 @@ class _Call(Generic[R]):
     """A call and its result; made by a thread of the pool or by the caller."""
 
     def __init__(self, call: Callable[[], R]) -> None:
-        self._call = call
+        self._call, self._context = call, copy_context()
         self._process = os.getpid()
         self._is_made = threading.Event()
         self._value: tuple[R] | None = None
@@ -136,7 +137,7 @@ class _Call(Generic[R]):
     def make(self) -> None:
         """Make the call and keep its result or error; a non-`Exception` is raised here as well."""
         try:
-            self._value = (self._call(),)
+            self._value = (self._context.run(self._call),)
         except BaseException as error:
             self._error = error
             if not isinstance(error, Exception):

@@ -17,6 +17,7 @@ from dataclasses import replace
 from typing import Any
 
 from delta_ops.errors import DeltaOpsError, InvalidRequestError, StorageError
+from delta_ops.option_words import option
 from delta_ops.storage.create_way import Upload, Way, file_exists_error
 from delta_ops.storage.paths import staged_name
 
@@ -30,10 +31,13 @@ need not be reentrant. It must be picklable if the table's handle is pickled. It
 logged.
 """
 
-LOCK_CURE = (
-    "Reading works. To write, give a lock that all writers of the table share: "
-    "DeltaLog(uri, storage_options, lock=...)"
-)
+
+def lock_cure() -> str:
+    """How to write to a store that needs a lock, for errors."""
+    return (
+        "Reading works. To write, give the handle of the table a lock that all of its writers "
+        f"share: {option('lock', ...)}"
+    )
 
 
 def way_with_lock(way: Way, lock: Lock) -> Way:
@@ -88,7 +92,7 @@ def hold_for_caller(lock: Lock | None, path: str, table: str) -> Iterator[Lock]:
     if lock is None:
         raise InvalidRequestError(
             f"{table}: other writers wait only for a lock that all of them share; give this "
-            "handle the lock too: DeltaLog(uri, storage_options, lock=...)"
+            f"handle the lock, too: {option('lock', ...)}"
         )
     with hold(lock, path):
         yield contextlib.nullcontext

@@ -19,6 +19,7 @@ from delta_ops.errors import (
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
+from delta_ops.option_words import Surface, speaking
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -92,7 +93,8 @@ def translating_errors() -> Iterator[None]:
     Errors of the store and of damaged logs have no such exception and stay unchanged.
     """
     try:
-        yield
+        with speaking(Surface.DELTA_TABLES):
+            yield
     except DeltaOpsError as error:
         found = exception_of(error)
         if found is None:

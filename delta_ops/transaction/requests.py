@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal, TypedDict
 from delta_ops.errors import InvalidRequestError
 from delta_ops.events import OnEvent, ignore
 from delta_ops.log.delta_log import TableOrPlace
+from delta_ops.option_words import option
 from delta_ops.protocol.expression import Expression
 from delta_ops.protocol.expression.implication import predicate_of
 from delta_ops.protocol.predicate import Predicate
@@ -247,6 +248,6 @@ class MergeRequest(CommitRequest):
     def __post_init__(self) -> None:
         if self.target_alias.lower() == self.source_alias.lower():
             raise InvalidRequestError(
-                f"target and source are both called {self.target_alias}; give another source_alias "
-                "or target_alias"
+                f"target and source are both called {self.target_alias}; give another "
+                f"{option('source_alias')} or {option('target_alias')}"
             )

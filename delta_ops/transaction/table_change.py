@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from delta_ops.errors import InvalidRequestError, TableNotFoundError
+from delta_ops.option_words import option
 from delta_ops.protocol.actions import Metadata, Protocol
 from delta_ops.protocol.change_data import mistaken_feed_column, validate_feed_columns
 from delta_ops.protocol.column_uses import is_float_partition, uses_in_expressions
@@ -356,7 +357,7 @@ def _partition_column(schema: StructType, name: str, table: str) -> str:
     if name.lower() not in schema.fields_by_lower_name:
         raise InvalidRequestError(
             f"{table} is partitioned by {name}, which the data do not have; give the new "
-            "partition columns with partition_by, or [] for none"
+            f"partition columns with {option('partition_by')}, or [] for none"
         )
     return name_of_column(find_field(schema, name).name)
 

@@ -21,6 +21,7 @@ from delta_ops.errors import (
 )
 from delta_ops.events import DataFilesStaged, OnEvent, WriteStarted
 from delta_ops.log.delta_log import log_of
+from delta_ops.option_words import option
 from delta_ops.protocol.actions import AddCdcFile, AddFile
 from delta_ops.protocol.arrow_schemas import add_files
 from delta_ops.protocol.change_data import validate_feed_columns
@@ -202,8 +203,8 @@ def _rule_of_replacement(replaced: Predicate, definition: TableDefinition) -> So
     note = f". An empty value of partition column {emptied[0]!r} is null" if emptied else ""
     message = (
         f"the data have rows for which {text} is not true, so they are outside of the replaced "
-        "rows; filter the data, or replace more rows (with replace_where, or the partition of "
-        f"the asset){note}"
+        "rows; filter the data, or replace more rows (with "
+        f"{option('replace_where')}, or the partition of the asset){note}"
     )
     return SourceRule(predicate=replaced, message=message)
 
@@ -302,24 +303,26 @@ def validate_request(request: WriteRequest) -> None:
     """
     mode, is_dynamic = request.mode, request.partition_overwrite_mode == "dynamic"
     if mode not in _MODES:
-        raise InvalidRequestError(f"mode {mode!r} is unknown; choose {', '.join(_MODES)}")
+        raise InvalidRequestError(
+            f"{option('mode')} {mode!r} is unknown; choose {', '.join(_MODES)}"
+        )
     if request.partition_overwrite_mode not in ("static", "dynamic"):
         raise InvalidRequestError(
-            f"partition_overwrite_mode {request.partition_overwrite_mode!r} is unknown; choose "
-            "static or dynamic"
+            f"{option('partition_overwrite_mode')} {request.partition_overwrite_mode!r} is "
+            "unknown; choose static or dynamic"
         )
     replaces = {
-        "replace_where": request.replace_where is not None,
-        "partition_overwrite_mode='dynamic'": is_dynamic,
-        "overwrite_schema": request.overwrite_schema,
+        option("replace_where"): request.replace_where is not None,
+        option("partition_overwrite_mode", "dynamic"): is_dynamic,
+        option("overwrite_schema"): request.overwrite_schema,
     }
     chosen = [name for name, is_chosen in replaces.items() if is_chosen]
     if chosen and mode != "overwrite":
-        raise InvalidRequestError(f"{chosen[0]} needs mode='overwrite', not {mode!r}")
-    if chosen[1:] == ["overwrite_schema"]:
+        raise InvalidRequestError(f"{chosen[0]} needs {option('mode', 'overwrite')}, not {mode!r}")
+    if chosen[1:] == [option("overwrite_schema")]:
         raise InvalidRequestError(
-            f"overwrite_schema replaces the whole table, but {chosen[0]} only a part of it; leave "
-            "one of them out, or add columns with merge_schema"
+            f"{chosen[1]} replaces the whole table, but {chosen[0]} only a part of it; leave "
+            f"one of them out, or add columns with {option('merge_schema')}"
         )
     if len(chosen) > 1:
         raise InvalidRequestError(
@@ -327,8 +330,8 @@ def validate_request(request: WriteRequest) -> None:
         )
     if request.merge_schema and request.overwrite_schema:
         raise InvalidRequestError(
-            "merge_schema keeps the table's columns, but overwrite_schema replaces them; leave "
-            "one of them out"
+            f"{option('merge_schema')} keeps the table's columns, but "
+            f"{option('overwrite_schema')} replaces them; leave one of them out"
         )
 
 
@@ -366,7 +369,7 @@ def validate_partitioning(
     if partition_by is not None and _normalize(partition_by, definition.schema) != columns:
         raise InvalidRequestError(
             f"{table} is partitioned by {', '.join(columns) or 'nothing'}, not by "
-            f"{', '.join(partition_by) or 'nothing'}; leave partition_by out"
+            f"{', '.join(partition_by) or 'nothing'}; leave {option('partition_by')} out"
         )
 
 

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from delta_ops.errors import InvalidRequestError, LogPathError
 from delta_ops.log import Snapshot
+from delta_ops.option_words import option
 from delta_ops.protocol.actions import AddFile, DomainMetadata, FileAction, RemoveFile
 from delta_ops.protocol.columns.mapping import physical_name, rename_columns
 from delta_ops.protocol.file_paths import canonical_texts, is_absolute
@@ -45,7 +46,8 @@ def validate_staged(staged: Staged, definition: TableDefinition, *, table: str) 
         if field.name not in columns:
             raise InvalidRequestError(
                 f"{table} has no column {field.name!r}; drop it from the data, or write with "
-                f"merge_schema=True to add it. Its columns are {', '.join(columns) or 'none'}"
+                f"{option('merge_schema', True)} to add it. Its columns are "
+                f"{', '.join(columns) or 'none'}"
             )
         if _shape(columns[field.name].data_type) != _shape(field.data_type):
             raise InvalidRequestError(

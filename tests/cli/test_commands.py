@@ -451,7 +451,7 @@ def test_optimize_clusters_and_purges(tmp_path: Path) -> None:
             ["--zorder", "id", "--min-size", "1MB"], 1, "--min-size", id="an order's size"
         ),
         pytest.param(["--purge", "--max-row-group-size", "1MB"], 1, "at least", id="too small"),
-        pytest.param(["--zorder", "id", "--max-size", "1GB"], 1, "leave out max_size", id="a cut"),
+        pytest.param(["--zorder", "id", "--max-size", "1GB"], 1, "leave out --max-size", id="a cut"),
     ],
 )
 def test_options_of_optimize_without_effect_are_refused(

@@ -364,9 +364,9 @@ BOTH_SCHEMAS = {"merge_schema": True, "overwrite_schema": True}
     [
         ("upsert", {}, "mode 'upsert' is unknown; choose append, overwrite, error, ignore"),
         ("overwrite", {"partition_overwrite_mode": "some"}, "'some' is unknown; choose static or"),
-        ("append", WHERE, "replace_where needs mode='overwrite', not 'append'"),
-        ("error", DYNAMIC, "partition_overwrite_mode='dynamic' needs mode='overwrite'"),
-        ("append", {"overwrite_schema": True}, "overwrite_schema needs mode='overwrite'"),
+        ("append", WHERE, "replace_where needs mode=\"overwrite\", not 'append'"),
+        ("error", DYNAMIC, 'partition_overwrite_mode="dynamic" needs mode="overwrite"'),
+        ("append", {"overwrite_schema": True}, 'overwrite_schema needs mode="overwrite"'),
         (
             "overwrite",
             {**WHERE, **DYNAMIC},

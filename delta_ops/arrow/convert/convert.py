@@ -33,6 +33,7 @@ from delta_ops.arrow.convert.hive_partitions import (
 from delta_ops.errors import InvalidRequestError
 from delta_ops.events import OnEvent, Progress, ignore
 from delta_ops.log import DeltaLog, TableOrPlace, log_of
+from delta_ops.option_words import option
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.columns.ids import name_as_stored
 from delta_ops.protocol.file_paths import encode_path
@@ -189,8 +190,9 @@ def _partition_types(
         return {}
     if tuple(map(unquote, requested)) != names:
         raise InvalidRequestError(
-            f"{table}: partition_by is {', '.join(requested) or 'nothing'}, and the directories "
-            f"say {', '.join(names) or 'nothing'}; give the same columns, or leave it out"
+            f"{table}: {option('partition_by')} is {', '.join(requested) or 'nothing'}, and the "
+            f"directories say {', '.join(names) or 'nothing'}; give the same columns, or leave "
+            "it out"
         )
     if not isinstance(requested, Mapping):
         return {}

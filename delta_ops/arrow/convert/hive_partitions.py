@@ -12,6 +12,7 @@ from typing import NamedTuple
 from urllib.parse import unquote
 
 from delta_ops.errors import InvalidRequestError
+from delta_ops.option_words import option
 from delta_ops.protocol.schema import DATE, LONG, STRING, DataType, StructField
 from delta_ops.protocol.values.partition_values import HIVE_DEFAULT_PARTITION, parse, serialize
 from delta_ops.storage import FileInfo
@@ -89,7 +90,7 @@ def values_of(file: FoundFile, fields: Sequence[StructField], table: str) -> dic
         except InvalidRequestError as error:
             raise InvalidRequestError(
                 f"{table}: {file.info.path}, partition column {field.name!r}: {error} Give the "
-                "column another type with partition_by"
+                f"column another type with {option('partition_by')}"
             ) from error
     return values
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from delta_ops.arrow.nesting import Rules, plan_fields
 from delta_ops.errors import InvalidRequestError
+from delta_ops.option_words import option
 from delta_ops.protocol.schema import ColumnPath, StructField, StructType, find_field
 from delta_ops.protocol.schema.column_names import path_of_name
 
@@ -26,7 +27,9 @@ def project(schema: StructType, names: Sequence[str] | None) -> StructType:
     if names is None:
         return schema
     if isinstance(names, str):
-        raise InvalidRequestError(f"columns must be a list of names; write columns=[{names!r}]")
+        raise InvalidRequestError(
+            f"{option('columns')} must be a list of names; write {option('columns', [names])}"
+        )
     found: dict[str, StructField] = {}
     parts: set[StructField] = set()
     for name in names:

@@ -29,6 +29,7 @@ from delta_ops.log.checkpoint_write.v2 import write_top_and_sidecars
 from delta_ops.log.last_checkpoint import LastCheckpoint, load_named_version, write_hint
 from delta_ops.log.same_table import validate_same_table, withdrawing_if_replaced
 from delta_ops.log.snapshot import Snapshot
+from delta_ops.option_words import option
 from delta_ops.protocol.arrow_schemas import CHECKPOINT_PARQUET
 from delta_ops.protocol.file_names import (
     LAST_CHECKPOINT,
@@ -74,11 +75,13 @@ def checkpoint_kind(snapshot: Snapshot, part_rows: int | None = None) -> Checkpo
     is_v2 = snapshot.definition.has("v2Checkpoint")
     if part_rows is not None:
         if part_rows < 1:
-            raise InvalidRequestError(f"part_rows is {part_rows}; give a number from 1 on, or None")
+            raise InvalidRequestError(
+                f"{option('part_rows')} is {part_rows}; give a number from 1 on, or None"
+            )
         if is_v2:
             raise InvalidRequestError(
                 f"{snapshot.uri}: a table with the feature v2Checkpoint must not have multi-part "
-                "checkpoints; leave part_rows out"
+                f"checkpoints; leave {option('part_rows')} out"
             )
         return "multi-part"
     # Without the feature, readers need not support V2 checkpoints, whatever the property says.

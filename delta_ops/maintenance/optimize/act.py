@@ -35,6 +35,7 @@ from delta_ops.maintenance.optimize.run import (
     run,
 )
 from delta_ops.maintenance.optimize.small_files import small_files, target_size_bytes
+from delta_ops.option_words import option
 from delta_ops.protocol.expression import Expression
 from delta_ops.protocol.expression.implication import predicate_of
 from delta_ops.protocol.predicate import Predicate
@@ -192,7 +193,8 @@ class OptimizeRequest(RewriteRequest):
     def _plan_layout(self, snapshot: Snapshot, order: CurveOrder) -> Planned:
         if self.max_size is not None:
             raise InvalidRequestError(
-                f"{snapshot.uri}: the order decides how files are split; leave out max_size"
+                f"{snapshot.uri}: the order decides how files are split; leave out "
+                f"{option('max_size')}"
             )
         planned = plan_order(
             snapshot,

@@ -26,6 +26,7 @@ from delta_ops.maintenance.optimize.plan import (
 )
 from delta_ops.maintenance.optimize.run import COMMIT_BYTES, RewriteRequest, run
 from delta_ops.maintenance.optimize.small_files import small_files, target_size_bytes
+from delta_ops.option_words import option
 from delta_ops.protocol.actions import AddFile, Metadata
 from delta_ops.protocol.properties.known import AUTO_COMPACT
 from delta_ops.transaction.commit.hooks import CommittedVersion, Hook
@@ -67,9 +68,9 @@ def auto_compact(
     """
     validate_arguments(auto_compact, locals())
     if max_bytes < 1:
-        raise InvalidRequestError(f"max_bytes must be positive, not {max_bytes}")
+        raise InvalidRequestError(f"{option('max_bytes')} must be positive, not {max_bytes}")
     if min_files < 2:
-        raise InvalidRequestError(f"min_files must be at least 2, not {min_files}")
+        raise InvalidRequestError(f"{option('min_files')} must be at least 2, not {min_files}")
 
     def auto_compact_if_due(committed: CommittedVersion) -> None:
         written = _written_partitions(committed)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import Snapshot
+from delta_ops.option_words import option
 from delta_ops.protocol.columns.mapping import physical_path
 from delta_ops.protocol.schema import (
     BINARY,
@@ -43,7 +44,8 @@ def zorder(snapshot: Snapshot, names: Sequence[str], curve: Curve) -> CurveOrder
     if snapshot.clustering_columns:
         raise InvalidRequestError(
             f"{table} is clustered, so optimize orders it by its clustering columns; leave out "
-            "zorder_by, or cluster the table by other columns (ddl.cluster_by)"
+            f"{option('zorder_by')}, or cluster the table by other columns "
+            f"({option('ddl.cluster_by')})"
         )
     paths = tuple(find_by_path(schema, path_of_name(name, schema))[0] for name in names)
     if not paths or len(paths) > MAX_ORDER_COLUMNS or len(set(paths)) < len(paths):
@@ -68,7 +70,7 @@ def clustering_order(snapshot: Snapshot) -> CurveOrder | None:
     if missing is not None:
         raise InvalidRequestError(
             f"{snapshot.uri} is clustered by the missing column {name_of_path(missing)}; cluster "
-            "it again (ddl.cluster_by)"
+            f"it again ({option('ddl.cluster_by')})"
         )
     return CurveOrder(columns=tuple(logical[path] for path in clustered_by), curve="hilbert")
 

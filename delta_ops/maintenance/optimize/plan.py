@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from delta_ops.arguments import validate_arguments
 from delta_ops.errors import InvalidRequestError
+from delta_ops.option_words import option
 from delta_ops.protocol.actions import AddFile
 from delta_ops.transaction import CurveOrder, RewriteGroup
 
@@ -157,11 +158,11 @@ def plan_optimize(
     if target_size_bytes < 1:
         raise InvalidRequestError(f"the target size must be positive, not {target_size_bytes}")
     if min_files < 2:
-        raise InvalidRequestError(f"min_files must be at least 2, not {min_files}")
+        raise InvalidRequestError(f"{option('min_files')} must be at least 2, not {min_files}")
     if max_size_bytes is not None and max_size_bytes < 2 * target_size_bytes:
         raise InvalidRequestError(
-            f"max_size must be at least twice the target size of {target_size_bytes}, not "
-            f"{max_size_bytes}: files are split into pieces of about the target size"
+            f"{option('max_size')} must be at least twice the target size of {target_size_bytes}, "
+            f"not {max_size_bytes}: files are split into pieces of about the target size"
         )
     limit = small_file_limit(target_size_bytes) if min_size_bytes is None else min_size_bytes
     adds = list(files)
@@ -192,9 +193,9 @@ def validate_bounds(*, max_bytes: int | None, commit_bytes: int, min_size: int |
     if max_bytes is not None and max_bytes < 1:
         raise InvalidRequestError(f"the budget must be positive, not {max_bytes} bytes")
     if commit_bytes < 1:
-        raise InvalidRequestError(f"commit_bytes must be positive, not {commit_bytes}")
+        raise InvalidRequestError(f"{option('commit_bytes')} must be positive, not {commit_bytes}")
     if min_size is not None and min_size < 0:
-        raise InvalidRequestError(f"min_size must be 0 or more, not {min_size}")
+        raise InvalidRequestError(f"{option('min_size')} must be 0 or more, not {min_size}")
 
 
 def split_by_partition(files: Iterable[AddFile]) -> list[list[AddFile]]:

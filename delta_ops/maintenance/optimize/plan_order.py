@@ -36,6 +36,7 @@ from delta_ops.maintenance.optimize.overlaps import (
 )
 from delta_ops.maintenance.optimize.plan import OptimizePlan, age_key, small_file_limit
 from delta_ops.maintenance.optimize.small_files import own_files_by_path, validate_predicate
+from delta_ops.option_words import option
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.predicate import Comparison, Predicate
 from delta_ops.protocol.stats.file_bounds import upper_bound
@@ -75,7 +76,7 @@ def plan_order(
     if target_size_bytes < 1:
         raise InvalidRequestError(f"the target size must be positive, not {target_size_bytes}")
     if min_files < 2:
-        raise InvalidRequestError(f"min_files must be at least 2, not {min_files}")
+        raise InvalidRequestError(f"{option('min_files')} must be at least 2, not {min_files}")
     if predicate is not None:
         validate_predicate(predicate, snapshot)
     if not full and not has_loose_files(snapshot, order):

@@ -32,6 +32,7 @@ from delta_ops.maintenance.optimize.run import (
 )
 from delta_ops.maintenance.optimize.small_files import own_files, target_size_bytes
 from delta_ops.maintenance.purge.plan import plan_purge
+from delta_ops.option_words import option
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.expression import Expression
 from delta_ops.protocol.expression.implication import predicate_of
@@ -131,7 +132,7 @@ class PurgeRequest(RewriteRequest):
     def __post_init__(self) -> None:
         if self.deleted_share is not None and not 0 <= self.deleted_share <= 1:
             raise InvalidRequestError(
-                f"deleted_share must be from 0 to 1, not {self.deleted_share}"
+                f"{option('deleted_share')} must be from 0 to 1, not {self.deleted_share}"
             )
         validate_bounds(max_bytes=self.max_bytes, commit_bytes=self.commit_bytes, min_size=None)
 
@@ -196,8 +197,8 @@ def validate_reasons(reasons: OutdatedReasons, snapshot: Snapshot) -> None:
     most = reasons.max_row_group_bytes
     if most is not None and most < LEAST_ROW_GROUP_BYTES:
         raise InvalidRequestError(
-            f"max_row_group_bytes must be at least {LEAST_ROW_GROUP_BYTES}, the size of the row "
-            f"groups that are written, not {most}"
+            f"{option('max_row_group_bytes')} must be at least {LEAST_ROW_GROUP_BYTES}, the size "
+            f"of the row groups that are written, not {most}"
         )
 
 

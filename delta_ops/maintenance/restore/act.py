@@ -29,6 +29,7 @@ from delta_ops.maintenance.request_txn import maintenance_txn
 from delta_ops.maintenance.restore.plan import RestorePlan, plan_restore
 from delta_ops.maintenance.revert.act import plan_undo
 from delta_ops.maintenance.undo import Undoing, Undone, commit_or_undo
+from delta_ops.option_words import option
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.predicate import TRUE
 from delta_ops.protocol.table_definition import validate
@@ -272,7 +273,7 @@ def _plan_existing(
             wanted,
             missing,
             "this version cannot be restored completely",
-            "or restore without their rows (ignore_missing_files)",
+            f"or restore without their rows ({option('ignore_missing_files', True)})",
         )
     gone = {add.path for add in missing}
     return replace(plan, adds=tuple(a for a in plan.adds if a.path not in gone)), missing

@@ -14,6 +14,7 @@ from delta_ops.events import OnEvent
 from delta_ops.log import Snapshot
 from delta_ops.maintenance.vacuum.candidates import VacuumMode
 from delta_ops.maintenance.vacuum.inventory import validate_inventory
+from delta_ops.option_words import option
 from delta_ops.storage import Storage
 from delta_ops.storage.paths import is_valid
 from delta_ops.storage.store_clock import store_time_ms
@@ -57,8 +58,9 @@ class VacuumRequest:
             validate_inventory(self.inventory)
         if self.keep_last < 0 or self.batch_files < 1:
             raise InvalidRequestError(
-                f"keep_last is {self.keep_last} and batch_files is {self.batch_files}; keep_last "
-                "must be at least 0, and batch_files at least 1"
+                f"{option('keep_last')} is {self.keep_last} and {option('batch_files')} is "
+                f"{self.batch_files}; {option('keep_last')} must be at least 0, and "
+                f"{option('batch_files')} at least 1"
             )
 
     @property
@@ -114,7 +116,7 @@ class VacuumRequest:
                 f"{snapshot.uri}: a retention of {_hours(retention_ms)} hours is less than the "
                 f"table's delta.deletedFileRetentionDuration, {_hours(least_ms)} hours, so "
                 "readers of older versions and slow writers could fail; keep files for longer, "
-                "change the property, or turn the check off (enforce_retention)"
+                f"change the property, or turn the check off ({option('enforce_retention', False)})"
             )
         return retention_ms
 

@@ -53,6 +53,7 @@ from delta_ops.errors import InvalidRequestError
 from delta_ops.events import CheckpointDamaged, CommitLost, Event, OnEvent, Progress, RaceLost
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.maintenance import auto_compact
+from delta_ops.option_words import Surface, spoken_on
 from delta_ops.orchestration import dagster_compat as compat
 from delta_ops.orchestration.io_manager.input_reader import InputReader
 from delta_ops.orchestration.io_manager.input_settings import input_settings
@@ -244,6 +245,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         """The listener for events of a write; by default it logs some of them to Dagster."""
         return _LogListener(context.log)
 
+    @spoken_on(Surface.ASSET)
     def handle_output(self, context: dg.OutputContext, obj: Any) -> None:
         """Write the output, and report the table's new version to Dagster."""
         if not context.has_asset_key:
@@ -318,6 +320,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         """Load the value of an op that belongs to no asset."""
         return load_op_value(context)
 
+    @spoken_on(Surface.ASSET)
     def load_input(self, context: dg.InputContext) -> Any:
         """Read the upstream at the version that Dagster records as provenance, if it exists."""
         context = compat.add_asset_key(context)

@@ -26,6 +26,7 @@ from delta_ops.maintenance import (
     find_tables,
     maintain_fleet,
 )
+from delta_ops.option_words import Surface, spoken_on
 from delta_ops.orchestration.checks.check_ops import log_check_results
 from delta_ops.orchestration.maintenance.op_outputs import (
     build_job,
@@ -200,10 +201,12 @@ class _Fleet:
             )
         return [resolve_text(self.root, "root")]
 
+    @spoken_on(Surface.RUN_CONFIG)
     def find(self, place: str, *, nested: bool) -> FoundTables:
         """The tables at a place or below it."""
         return find_tables(place, resolve_options(self.storage_options), nested=nested)
 
+    @spoken_on(Surface.RUN_CONFIG)
     def maintain(
         self, tables: Sequence[str], config: FleetMaintenanceConfig, on_event: OnEvent
     ) -> list[TableMaintenance]:

@@ -22,6 +22,7 @@ from delta_ops.maintenance import MaintenanceResult, Operation, maintain
 from delta_ops.maintenance.fleet.failures import failure_of
 from delta_ops.maintenance.operation import OperationEntry
 from delta_ops.maintenance.registry import OPERATIONS
+from delta_ops.option_words import Surface, spoken_on
 from delta_ops.orchestration.checks.check_ops import log_check_results
 from delta_ops.orchestration.commits.reported_commits import run_user_metadata
 from delta_ops.orchestration.maintenance.op_outputs import build_single_op_job, no_output, op_name
@@ -240,6 +241,7 @@ class _Run:
         self._entries = work.entries
         self._todo = tables.chosen_tables(config)
 
+    @spoken_on(Surface.RUN_CONFIG)
     def execute(self) -> None:
         """Maintain the tables in their order, as long as the budget lasts.
 

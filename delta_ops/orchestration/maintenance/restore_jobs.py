@@ -27,6 +27,7 @@ from delta_ops.maintenance import (
     restore,
     revert,
 )
+from delta_ops.option_words import Surface, speaking
 from delta_ops.orchestration.changed_values import changed_files
 from delta_ops.orchestration.checks.check_ops import log_check_results
 from delta_ops.orchestration.commits.changed_partitions import find_changed_partitions, layout_of
@@ -273,7 +274,8 @@ def _find_table(tables: Sequence[TableRef], name: str) -> TableRef:
 def _translating_errors() -> Iterator[None]:
     """Raise errors of delta_ops as failures of the op."""
     try:
-        yield
+        with speaking(Surface.RUN_CONFIG):
+            yield
     except DeltaOpsError as error:
         raise dg.Failure(str(error)) from error
 

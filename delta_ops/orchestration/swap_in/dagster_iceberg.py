@@ -51,6 +51,9 @@ class DeltaLakeIOManager(RenamedIOManager):
             "these are Iceberg's; properties of a Delta table are given as delta/configuration"
         ),
     }
+    their_words: ClassVar[Mapping[str, str]] = {
+        "delta/merge_schema: True": 'schema_update_mode: "update"'
+    }
     schema_field: ClassVar[str] = "namespace"
 
     def __init__(self, **config: Any) -> None:  # without it, type checkers accept only fields

@@ -21,6 +21,7 @@ from pydantic import Field, PrivateAttr
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import DeltaLog, Snapshot
+from delta_ops.option_words import Surface, spoken_on
 from delta_ops.orchestration.io_manager.output_report import WrittenOutput
 from delta_ops.orchestration.io_manager.output_settings import OutputSettings
 from delta_ops.orchestration.resources import TableName, table_log
@@ -31,6 +32,7 @@ from delta_ops.orchestration.swap_in.merge_translations import (
     unite_merge_flags,
 )
 from delta_ops.orchestration.swap_in.translations import (
+    WORDS_OF_SCHEMA_MODE,
     Translations,
     ignore_setting,
     ignore_with_warning,
@@ -151,7 +153,10 @@ class PolarsDeltaIOManager(RenamedIOManager):
     table_keys: ClassVar[Sequence[str]] = ()
     root_field: ClassVar[str] = "base_dir"
     schema_field: ClassVar[str] = ""
-    their_words: ClassVar[Mapping[str, str]] = {"partition_expr": "partition_by"}
+    their_words: ClassVar[Mapping[str, str]] = {
+        **WORDS_OF_SCHEMA_MODE,
+        "partition_expr": "partition_by",
+    }
     needs_root: ClassVar[bool] = False
     # The names of fields in the config of a run; `_our_fields` translates them.
     base_dir: str | None = Field(default=None, description="Folder or URI of the tables.")
@@ -219,6 +224,7 @@ class PolarsDeltaIOManager(RenamedIOManager):
         folder = self._folder_of_partitions(context.asset_key, context.definition_metadata)
         return self.log([*folder, *_partition_path(keys[0])])
 
+    @spoken_on(Surface.ASSET)
     def load_input(self, context: dg.InputContext) -> Any:
         """Read the upstream: its table, or the tables of its partitions."""
         if not context.has_asset_key or not context.has_asset_partitions:

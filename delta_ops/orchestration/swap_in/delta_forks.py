@@ -27,6 +27,7 @@ from delta_ops.orchestration.swap_in.merge_translations import (
 )
 from delta_ops.orchestration.swap_in.op_tables import OpTable, op_table_name, validate_is_rows
 from delta_ops.orchestration.swap_in.translations import (
+    WORDS_OF_SCHEMA_MODE,
     Translations,
     ignore_with_warning,
     rename,
@@ -74,6 +75,7 @@ class DeltaLakeIOManager(RenamedIOManager):
         "merge_predicate": rename("delta/merge_predicate"),
         "merge_operations_config": translate_merge_operations,
     }
+    their_words: ClassVar[Mapping[str, str]] = WORDS_OF_SCHEMA_MODE
     input_translations: ClassVar[Translations] = {
         "table_version": translate_version,
         "predicate": rename("delta/predicate"),

@@ -16,6 +16,7 @@ import pyarrow as pa
 from pydantic import Field
 
 from delta_ops.errors import InvalidRequestError
+from delta_ops.option_words import Surface, spoken_on
 from delta_ops.orchestration.io_manager.delta_io_manager import DeltaIOManager
 from delta_ops.orchestration.io_manager.output_report import WrittenOutput
 from delta_ops.orchestration.swap_in.storage_configs import (
@@ -106,6 +107,7 @@ class RenamedIOManager(DeltaIOManager):
         """Metadata with the keys of `DeltaIOManager`."""
         return translate(metadata, place, self.output_translations)
 
+    @spoken_on(Surface.ASSET)
     def handle_output(self, context: dg.OutputContext, obj: Any) -> None:
         """Write the output. Only the asset's definition may name the table."""
         metadata = context.output_metadata if context.has_asset_key else {}
@@ -120,6 +122,7 @@ class RenamedIOManager(DeltaIOManager):
             )
         self.rephrase_errors(lambda: super(RenamedIOManager, self).handle_output(context, obj))
 
+    @spoken_on(Surface.ASSET)
     def load_input(self, context: dg.InputContext) -> Any:
         """Read the upstream."""
         return self.rephrase_errors(lambda: super(RenamedIOManager, self).load_input(context))

@@ -22,6 +22,11 @@ Translate = Callable[[Any, str], Mapping[str, Any]]
 """Takes a value, and a text for errors that names its place and key."""
 Translations = Mapping[str, Translate]
 """Translations by the names of foreign settings."""
+WORDS_OF_SCHEMA_MODE: Mapping[str, str] = {
+    "delta/merge_schema: True": 'schema_mode: "merge"',
+    "delta/overwrite_schema: True": 'schema_mode: "overwrite"',
+}
+"""Settings that `schema_mode` translates to, in messages."""
 _PROPERTIES = "delta/configuration"
 _WRITER_PROPERTIES = (
     "data_page_size_limit",

@@ -12,6 +12,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 
 from delta_ops.errors import InvalidRequestError
+from delta_ops.option_words import option
 from delta_ops.protocol.actions import DomainMetadata
 from delta_ops.protocol.columns.mapping import physical_path
 from delta_ops.protocol.schema import (
@@ -57,7 +58,8 @@ def clustering_columns(domains: Mapping[str, DomainMetadata], table: str) -> tup
         pass
     raise InvalidRequestError(
         f"{table}: the domain {CLUSTERING} does not name the clustering columns "
-        f"({domain.configuration[:200]!r}); cluster the table again (ddl.cluster_by)"
+        f"({domain.configuration[:200]!r}); cluster the table again "
+        f"({option('ddl.cluster_by')})"
     )
 
 
@@ -74,7 +76,8 @@ def find_clustering(
     if paths and partition_columns:
         raise InvalidRequestError(
             f"{table} is partitioned, and a table is either partitioned or clustered; overwrite "
-            "it without partitions (overwrite_schema=True, partition_by=[])"
+            f"it without partitions ({option('overwrite_schema', True)}, "
+            f"{option('partition_by', [])})"
         )
     if len(paths) > _MAX_COLUMNS or len(set(paths)) < len(paths):
         raise InvalidRequestError(
@@ -118,7 +121,7 @@ def validate_clustering(
             name = ".".join(_name_of(path, before))
             raise InvalidRequestError(
                 f"{table}: column {name} is a clustering column and would be removed; keep it, or "
-                "cluster the table by other columns first (ddl.cluster_by)"
+                f"cluster the table by other columns first ({option('ddl.cluster_by')})"
             )
 
 

@@ -13,6 +13,7 @@ from decimal import Decimal
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.late_imports import importing
+from delta_ops.option_words import option
 from delta_ops.protocol.expression.nodes import Call, Column, Expression, Literal, Node, operands_of
 from delta_ops.protocol.expression.resolution import Find, finder_of
 from delta_ops.protocol.row_rules import ExpressionRule
@@ -54,8 +55,8 @@ def validate_rule(rule: ExpressionRule, schema: StructType, table: str) -> None:
     except InvalidRequestError as error:
         raise InvalidRequestError(
             f"{table}: {rule} ({rule.expression}) cannot be checked, because engines read it in "
-            f"different ways: {error} To correct a constraint, use drop_constraint and "
-            "add_constraint"
+            f"different ways: {error} To correct a constraint, use "
+            f"{option('ddl.drop_constraint')} and {option('ddl.add_constraint')}"
         ) from error
 
 

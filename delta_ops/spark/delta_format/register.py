@@ -21,6 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from delta_ops.arguments import validate_arguments
 from delta_ops.errors import InvalidRequestError
+from delta_ops.option_words import Surface, speaking
 from delta_ops.spark.delta_format.calls import NOTES, NOTES_OF_WRITE_TO, Calls, calls_of, remember
 from delta_ops.spark.delta_format.catalog_tables import plain_path
 from delta_ops.spark.delta_format.dispatch import ACTS, Act
@@ -235,6 +236,7 @@ def _acting(original: Callable[..., Any], act: Act) -> Callable[..., Any]:
         if not _registration.is_on:
             return original(self, *args, **named)
         options = _registration.storage_options
-        return act(functools.partial(original, self), self, options, *args, **named)
+        with speaking(Surface.DATAFRAME):
+            return act(functools.partial(original, self), self, options, *args, **named)
 
     return method

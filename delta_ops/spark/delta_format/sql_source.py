@@ -27,6 +27,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from delta_ops.errors import InvalidRequestError
+from delta_ops.option_words import Surface, spoken_on
 from delta_ops.spark.callbacks import Callback, accept_callbacks
 from delta_ops.spark.compiled import OBSTACLES, first_line, instance_on_executors
 from delta_ops.spark.delta_format.catalog_tables import plain_path
@@ -160,6 +161,7 @@ class _Answers(NamedTuple):
     context: Any
     open_table: Open
 
+    @spoken_on(Surface.SQL)
     def answer(self, question: Any) -> Any:
         """Open a table, or return the reason to reject a statement; None if it is allowed."""
         if isinstance(question[0], str):

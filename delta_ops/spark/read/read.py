@@ -22,6 +22,7 @@ from delta_ops.arguments import validate_arguments
 from delta_ops.clock import system_clock
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import Snapshot, Source, snapshot_of
+from delta_ops.option_words import option
 from delta_ops.planning.commit_changes import Deleted
 from delta_ops.planning.file_values import parse_partition_values
 from delta_ops.planning.recorded_reads import record_read
@@ -326,7 +327,9 @@ def resolve_columns(schema: StructType, columns: Sequence[str] | None) -> list[S
     if columns is None:
         return list(schema.fields)
     if isinstance(columns, str):
-        raise InvalidRequestError(f"columns must be a list of names; write columns=[{columns!r}]")
+        raise InvalidRequestError(
+            f"{option('columns')} must be a list of names; write {option('columns', [columns])}"
+        )
     found: dict[str, StructField] = {}
     for name in columns:
         field = find_named(schema, name)

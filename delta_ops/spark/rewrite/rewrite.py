@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import Snapshot
+from delta_ops.option_words import option
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.row_tracking import tracked_definition
 from delta_ops.protocol.schema import StructType
@@ -108,5 +109,5 @@ def _sort(
     except CurveUnavailableError as error:
         raise InvalidRequestError(
             f"{snapshot.uri}: this session cannot order rows along a curve ({error}); use a "
-            "classic session, or the Arrow engine (engine=delta_ops.arrow.rewrite)"
+            f"classic session, or the Arrow engine ({option('engine', 'delta_ops.arrow.rewrite')})"
         ) from error

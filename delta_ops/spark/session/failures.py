@@ -13,6 +13,7 @@ from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
 from delta_ops.errors import DeltaOpsError, InvalidRequestError, StorageError
+from delta_ops.option_words import option
 from delta_ops.storage.failures import scrub
 
 _STORE_REASONS: Mapping[str, str] = {
@@ -60,8 +61,9 @@ _OF_STORES: tuple[tuple[re.Pattern[str], str], ...] = (
             r", 40[13],|\b40[13] (?:Forbidden|Unauthorized)|InvalidConfigurationValueException|"
             r"Unable to load credentials|TokenAccessProviderException|AzureADAuthenticator"
         ),
-        "the store rejects the credentials; check the credentials in storage_options, that they "
-        "have not expired, and that they allow listing, reading and writing",
+        "the store rejects the credentials; check the credentials in "
+        "{storage_options}, that they have not expired, and that they allow listing, reading and "
+        "writing",
     ),
     (
         re.compile(
@@ -170,12 +172,14 @@ def reason_of_store(error: Exception) -> str:
     """Explain why a store did not answer, with the cure."""
     text = str(error)
     return _reason_of_store(text) or (
-        f"{_reason(error, text)}; check storage_options and the session's settings of Hadoop"
+        f"{_reason(error, text)}; check {option('storage_options')} and the "
+        "session's settings of Hadoop"
     )
 
 
 def _reason_of_store(text: str) -> str | None:
-    return next((reason for pattern, reason in _OF_STORES if pattern.search(text)), None)
+    found = next((reason for pattern, reason in _OF_STORES if pattern.search(text)), None)
+    return found and found.replace("{storage_options}", option("storage_options"))
 
 
 def _reason(error: Exception, text: str) -> str:

@@ -27,6 +27,7 @@ from delta_ops.arguments import validate_arguments
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import DeltaLog, Snapshot, TableOrPlace, log_of
 from delta_ops.log.history.time_travel import timestamp_ms
+from delta_ops.option_words import option
 from delta_ops.planning.change_feed import changes_until
 from delta_ops.planning.stream_commits import StreamRules, find_change_of_columns
 from delta_ops.planning.stream_slices import SliceLimits
@@ -142,7 +143,7 @@ def read_stream(
             ("max_bytes_per_trigger", max_bytes_per_trigger),
         ):
             if limit is not None:
-                require(spark, STREAM_LIMITS, f"{name} in such a session ({error})")
+                require(spark, STREAM_LIMITS, f"{option(name)} in such a session ({error})")
         from delta_ops.spark.streaming.rows import streaming_rows
 
         warn_once(
@@ -159,7 +160,7 @@ def _limits(max_files: int | None, max_bytes: int | None) -> SliceLimits:
     limits = {"max_files_per_trigger": max_files, "max_bytes_per_trigger": max_bytes}
     for name, limit in limits.items():
         if limit is not None and limit < 1:
-            raise InvalidRequestError(f"{name} is {limit}; give 1 or more, or leave it out")
+            raise InvalidRequestError(f"{option(name)} is {limit}; give 1 or more, or leave it out")
     if max_files is None and max_bytes is None:
         max_files = _MAX_FILES
     return SliceLimits(max_files=max_files, max_bytes=max_bytes)
@@ -170,16 +171,18 @@ def _pattern(text: str | None) -> re.Pattern[str] | None:
         return None if text is None else re.compile(text)
     except re.error as error:
         raise InvalidRequestError(
-            f"exclude_regex {text!r} is not a regular expression: {error}"
+            f"{option('exclude_regex')} {text!r} is not a regular expression: {error}"
         ) from error
 
 
 def _validate_start(version: int | str | None, timestamp: str | date | None) -> None:
     if version is not None and timestamp is not None:
-        raise InvalidRequestError("give either starting_version or starting_timestamp, not both")
+        raise InvalidRequestError(
+            f"give either {option('starting_version')} or {option('starting_timestamp')}, not both"
+        )
     if version != "latest" and version is not None and (isinstance(version, str) or version < 0):
         raise InvalidRequestError(
-            f'starting_version is {version!r}; give a version from 0 on, or "latest"'
+            f'{option("starting_version")} is {version!r}; give a version from 0 on, or "latest"'
         )
     if timestamp is not None:
         timestamp_ms(timestamp)

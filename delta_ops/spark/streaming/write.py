@@ -23,6 +23,7 @@ from delta_ops.arguments import validate_arguments
 from delta_ops.errors import InvalidRequestError
 from delta_ops.events import OnEvent, ignore
 from delta_ops.log import DeltaLog, TableOrPlace, log_of
+from delta_ops.option_words import Surface, current_surface, option, speaking
 from delta_ops.protocol.expression import parse_expression
 from delta_ops.protocol.schema.column_names import find_columns, find_named
 from delta_ops.spark.engine import SparkEngine, engine_of
@@ -128,7 +129,9 @@ def write_stream(
 def _trigger(*, available_now: bool, processing_time: str | None) -> dict[str, Any] | None:
     """The arguments of Spark's trigger; None for its default."""
     if available_now and processing_time is not None:
-        raise InvalidRequestError("give either available_now or processing_time, not both")
+        raise InvalidRequestError(
+            f"give either {option('available_now')} or {option('processing_time')}, not both"
+        )
     if available_now:
         return {"availableNow": True}
     return None if processing_time is None else {"processingTime": processing_time}
@@ -185,21 +188,27 @@ def batch_writer(
     """
     if output_mode not in get_args(OutputMode):
         raise InvalidRequestError(
-            f"output_mode {output_mode!r} is unknown; choose {', '.join(get_args(OutputMode))}"
+            f"{option('output_mode')} {output_mode!r} is unknown; choose "
+            f"{', '.join(get_args(OutputMode))}"
         )
     if (output_mode == "update") != bool(keys):
         raise InvalidRequestError(
-            'output_mode="update" needs keys, and keys need it: give both, such as '
-            'output_mode="update", keys=["id"], or neither'
+            f"{option('output_mode', 'update')} needs {option('keys')}, which need it: give both, "
+            f"such as {option('output_mode', 'update')}, {option('keys', ['id'])}, or neither"
         )
     if request.overwrite_schema and output_mode != "complete":
-        raise InvalidRequestError('overwrite_schema needs output_mode="complete"')
+        raise InvalidRequestError(
+            f"{option('overwrite_schema')} needs {option('output_mode', 'complete')}"
+        )
     if request.overwrite_schema and request.merge_schema:
-        raise InvalidRequestError("give either merge_schema or overwrite_schema, not both")
+        raise InvalidRequestError(
+            f"give either {option('merge_schema')} or {option('overwrite_schema')}, not both"
+        )
     return BatchWriter(
         log=log,
         output_mode=output_mode,
         checkpoint_location=checkpoint_location,
+        surface=current_surface(),
         keys=tuple(keys or ()),
         request=replace(request, mode="overwrite" if output_mode == "complete" else "append"),
         on_event=on_event,
@@ -217,9 +226,14 @@ class BatchWriter:
     request: WriteRequest
     on_event: OnEvent
     settings: FileSettings = BY_TABLE
+    surface: Surface = Surface.PYTHON
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Write a batch, unless the table already has it."""
+        with speaking(self.surface):
+            self._write(batch, batch_id)
+
+    def _write(self, batch: DataFrame, batch_id: int) -> None:
         query = _query_id(batch, self.checkpoint_location)
         if self.keys and self.log.exists():
             result = self._merge(batch, (query, batch_id))
@@ -279,7 +293,7 @@ def _query_id(batch: DataFrame, checkpoint_location: str | None) -> str:
     if checkpoint_location is None:
         raise InvalidRequestError(
             "this session does not reveal the query of a batch; give the query's "
-            "checkpoint_location, which stores its id"
+            f"{option('checkpoint_location')}, which stores its id"
         )
     # Spark writes the file before the first batch and never changes it.
     text = spark.read.text(f"{checkpoint_location.rstrip('/')}/metadata").collect()[0][0]

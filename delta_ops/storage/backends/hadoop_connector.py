@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from delta_ops.errors import InvalidRequestError
+from delta_ops.option_words import option
 from delta_ops.storage.backends.option_names import is_true
 
 Options = Mapping[str, Any]
@@ -103,7 +104,9 @@ class RemainingSettings:
         """Reject any remaining setting that does not match the expression `harmless`."""
         for name in self._left:
             if not re.fullmatch(harmless, name):
-                raise self.refusal(name, "leave it out, or use the storage_options of the client")
+                raise self.refusal(
+                    name, f"leave it out, or use the {option('storage_options')} of the client"
+                )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

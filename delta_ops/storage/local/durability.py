@@ -20,7 +20,7 @@ from typing import IO, Any
 from delta_ops.errors import StorageError, UnsupportedStorageError
 from delta_ops.storage.create_way import file_exists_error
 from delta_ops.storage.failures import reason_of
-from delta_ops.storage.locks import LOCK_CURE, Lock, hold
+from delta_ops.storage.locks import Lock, hold, lock_cure
 from delta_ops.storage.paths import staged_name
 
 Translate = Callable[[OSError], StorageError]
@@ -298,7 +298,7 @@ def _no_links_error(target: str, error: OSError) -> UnsupportedStorageError:
     return UnsupportedStorageError(
         f"{os.path.dirname(target)} cannot be committed to: its file system has no hard links "
         f"({os.strerror(error.errno or 0)}), and without them two writers could both create the "
-        f"same version. {LOCK_CURE}, or keep the table on a file system that has them, such as "
+        f"same version. {lock_cure()}, or keep the table on a file system that has them, such as "
         "ext4, xfs, btrfs, zfs, APFS, NTFS or NFS."
     )
 

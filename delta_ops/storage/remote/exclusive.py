@@ -27,10 +27,10 @@ from typing import Any
 from delta_ops.errors import UnsupportedStorageError
 from delta_ops.storage.create_way import Way, split
 from delta_ops.storage.locks import (
-    LOCK_CURE,
     RENAMING,
     Lock,
     can_rename,
+    lock_cure,
     way_with_lock,
     way_without_condition,
 )
@@ -68,7 +68,7 @@ def way_to_create(root: RemoteRoot, lock: Lock | None) -> Way:
     raise UnsupportedStorageError(
         f"{root.uri} cannot be committed to: the store at {address} does not support creating an "
         "object only if it is absent, so two writers could both create the same version. "
-        f"{LOCK_CURE}, or keep the table on a store that honours it."
+        f"{lock_cure()}, or keep the table on a store that honours it."
     )
 
 
@@ -82,7 +82,7 @@ def _way_by_lock(root: RemoteRoot, lock: Lock | None) -> Way:
         raise UnsupportedStorageError(
             f"{root.uri} cannot be committed to: {root.kind} has no known way to create a file "
             "only if it is absent, so two writers could both create the same version. "
-            f"{LOCK_CURE}, or keep the table on a store that has one."
+            f"{lock_cure()}, or keep the table on a store that has one."
         )
     if not can_rename(root.fs):
         raise UnsupportedStorageError(

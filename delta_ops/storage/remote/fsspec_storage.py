@@ -22,6 +22,7 @@ from typing import IO, Any, NamedTuple
 import pyarrow as pa
 
 from delta_ops.errors import DeltaOpsError, StorageError, UnsupportedStorageError
+from delta_ops.option_words import option
 from delta_ops.storage.backends import backend_of
 from delta_ops.storage.backends.backend import DELETE_BATCH
 from delta_ops.storage.concurrency import MAX_CONCURRENCY, run_ahead, run_parallel
@@ -245,8 +246,8 @@ class FsspecStorage:
                 raise UnsupportedStorageError(
                     f"{self.locate(path)} cannot be replaced: {self._root.kind} may be unable "
                     "to replace a file atomically, so a reader could see a part of it. "
-                    "Reading works; to write, give a lock (DeltaLog(uri, storage_options, "
-                    "lock=...)), or keep the table on another store."
+                    "Reading works; to write, give the handle of the table a lock "
+                    f"({option('lock', ...)}), or keep the table on another store."
                 )
 
     def persist(self, paths: Iterable[str]) -> None:
@@ -374,5 +375,6 @@ def _reason_of(error: Exception, options: Mapping[str, object]) -> str:
     if isinstance(error, PermissionError):
         return f"access is denied ({description}); check the credentials and what they permit"
     return (
-        f"the store failed ({description}); check its address, storage_options and the connection"
+        f"the store failed ({description}); check its address, {option('storage_options')} and "
+        "the connection"
     )

@@ -21,6 +21,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from delta_ops.errors import InvalidRequestError, MissingDependencyError, StorageError
 from delta_ops.late_imports import importing
+from delta_ops.option_words import option
 from delta_ops.storage.addresses import address_refusal, validate_remote
 from delta_ops.storage.backends import backend_of, backends
 from delta_ops.storage.backends.backend import Backend
@@ -73,7 +74,8 @@ def open_remote(
     try:
         fs, root = fsspec.url_to_fs(uri, **options)
     except Exception as error:  # file systems raise what their libraries raise
-        reason = f"{describe_error(error, options)}; check the address and storage_options"
+        description = describe_error(error, options)
+        reason = f"{description}; check the address and {option('storage_options')}"
         failure = StorageError(redact(address), "opened", reason)
         raise failure from (None if reveals(error, options) else error)
     return FsspecStorage(fs, root, uri, lock, cache, plain)

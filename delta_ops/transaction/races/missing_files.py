@@ -23,6 +23,7 @@ from delta_ops.errors import (
 )
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.log.outside_files import TableFiles
+from delta_ops.option_words import option
 from delta_ops.protocol.actions import AddFile, FileAction
 from delta_ops.protocol.deletion_vectors import MalformedVectorError, stored_path
 from delta_ops.protocol.file_paths import canonical_path, canonical_texts, is_absolute
@@ -155,7 +156,7 @@ def validate_put_back(adds: Sequence[AddFile], snapshot: Snapshot, version: int)
             paths[0],
             f"was deleted while this version restored it{others}, most likely by a vacuum. The "
             "version is committed: restore the file from a backup, remove it from the table "
-            f"(repair with remove_missing), or restore version {version - 1}",
+            f"(repair with {option('remove_missing')}), or restore version {version - 1}",
         )
 
 

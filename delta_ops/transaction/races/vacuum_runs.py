@@ -20,6 +20,7 @@ from delta_ops.clock import DAY_MS
 from delta_ops.errors import CommitConflictError
 from delta_ops.log import Snapshot
 from delta_ops.log.history.history import load_history
+from delta_ops.option_words import option
 from delta_ops.protocol.actions import SetTransaction
 from delta_ops.transaction.idempotency import MAINTENANCE_PREFIX
 
@@ -105,8 +106,8 @@ def validate_no_vacuum(snapshot: Snapshot, *, now_ms: int) -> None:
             snapshot.uri,
             snapshot.version,
             "records the start of a vacuum without its end: it may delete files that this "
-            "operation restores. Wait until it has ended, or pass vacuum_was_killed if its "
-            "process was killed",
+            "operation restores. Wait until it has ended, or pass "
+            f"{option('vacuum_was_killed')} if its process was killed",
             "vacuum",
         )
 

@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from delta_ops.errors import InvalidRequestError
+from delta_ops.option_words import option
 from delta_ops.storage.backends.hadoop_connector import (
     Hadoop,
     HadoopStore,
@@ -63,7 +64,8 @@ def _host(uri: str, known: Options) -> str:
     if not known.get("account_name"):
         raise InvalidRequestError(
             f"{redact(uri)} names no account of Azure; write "
-            f"abfss://CONTAINER@ACCOUNT{_DFS_DOMAIN}/... or give account_name in storage_options"
+            f"abfss://CONTAINER@ACCOUNT{_DFS_DOMAIN}/... or give account_name in "
+            f"{option('storage_options')}"
         )
     suffix = known.get("suffix")
     return f"{known['account_name']}{f'.dfs.{suffix}' if suffix else _DFS_DOMAIN}"
@@ -138,7 +140,8 @@ def _credentials(remaining: RemainingOptions, container: str, host: str) -> dict
         }
     raise InvalidRequestError(
         f"{remaining.uri}: Hadoop cannot read from Azure without credentials; give account_key, "
-        "sas_token, or client_id, client_secret and tenant_id in storage_options, or configure "
+        "sas_token, or client_id, client_secret and tenant_id in "
+        f"{option('storage_options')}, or configure "
         f"fs.azure.account.auth.type.{host} in the session"
     )
 
