@@ -14,14 +14,14 @@ from delta_ops.cli.options import (
     open_table,
     storage_options_option,
 )
-from delta_ops.cli.render import say, show_json
+from delta_ops.cli.render import Group, say, show_json
 from delta_ops.log import DeltaLog
 from delta_ops.transaction import CommitResult
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-@click.group("alter")
+@click.group("alter", cls=Group)
 @click.argument("table")
 @click.pass_context
 def alter_command(context: click.Context, table: str) -> None:

@@ -165,9 +165,9 @@ def short_names(rows: Sequence[TableHealth | TableMaintenance]) -> list[str]:
         lambda names: len(set(names)) == 1, zip(*(p[:-1] for p in parts), strict=False)
     )
     common = [names[0] for names in same]
-    if len(rows) < 2 or not any(common) or not is_terminal():
+    if not any(common) or not is_terminal():
         return [row.table for row in rows]
-    say(f"Tables below {'/'.join(common)}:")
+    say(f"{'Table' if len(rows) == 1 else 'Tables'} below {'/'.join(common)}:")
     return ["/".join(names[len(common) :]) for names in parts]
 
 

@@ -40,7 +40,7 @@ from delta_ops.maintenance import (
     health_json,
 )
 from delta_ops.maintenance.health.report import VERDICTS
-from delta_ops.units import count_text, size_text
+from delta_ops.units import count_text, duration_text, size_text
 
 
 @click.command("health")
@@ -127,7 +127,7 @@ def _value_text(finding: Finding, value: int | float | tuple[str, ...]) -> str:
         case "bytes":
             return size_text(round(value))
         case "ms":
-            return f"{value / 3_600_000:,.1f} hours"
+            return duration_text(value)
         case "share":
             return f"{value:.1%}"
         case "ratio":
@@ -139,9 +139,14 @@ def _show_fleet(rows: Sequence[TableHealth], *, shows_all: bool) -> None:
     """Print the worst tables first; on a terminal, only one page unless `shows_all`."""
     ordered = sorted(rows, key=_severity, reverse=True)
     most = None if shows_all else rows_of_page()
-    columns = ("table", "verdict", "version", "files", "size", "due", "need attention or failed")
+    columns = ("table", "verdict", "version", "files", "size", "due", "to look at")
     names = short_names(ordered)
-    show_rows(columns, map(_health_row, ordered[:most], names), whole=("verdict", "size"))
+    show_rows(
+        columns,
+        list(map(_health_row, ordered[:most], names)),
+        whole=("verdict", "size"),
+        optional=("due", "to look at"),
+    )
     show_failures(ordered[:most])
     left = Counter(_verdict(row) for row in ordered[most:]) if most else Counter()
     if left:

@@ -19,6 +19,12 @@ from delta_ops.protocol.values.wide_timestamps import date_text, time_text, time
 _US_PER_UNIT = {"s": 1_000_000, "ms": 1_000, "us": 1}
 
 
+class WideTime(str):
+    """A time beyond the years of Python's datetime, as ISO 8601."""
+
+    __slots__ = ()
+
+
 def rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
     """Yield the rows as dicts by column name."""
     columns = map(_values, batch.columns)
@@ -74,7 +80,7 @@ def _value(scalar: Any) -> Any:
         return date_text(scalar.value)
     if pa.types.is_timestamp(kind) and kind.unit in _US_PER_UNIT:
         us = scalar.value * _US_PER_UNIT[kind.unit]
-        return timestamp_text(us, is_utc=kind.tz is not None)
+        return WideTime(timestamp_text(us, is_utc=kind.tz is not None))
     if isinstance(scalar, pa.StringScalar | pa.LargeStringScalar):
         return scalar.as_buffer().to_pybytes().decode(errors="backslashreplace")
     return scalar.as_py()

@@ -30,7 +30,7 @@ from delta_ops.cli.maintain import maintain_command
 from delta_ops.cli.operation_command import operation_command
 from delta_ops.cli.optimize import optimize_command
 from delta_ops.cli.properties import properties_command
-from delta_ops.cli.render import report_errors
+from delta_ops.cli.render import Group, report_errors
 from delta_ops.cli.restore import repair_command, restore_command, revert_command
 from delta_ops.cli.rows import changes_command, count_command, head_command, schema_command
 from delta_ops.cli.show import advise_command, files_command, history_command, show_command
@@ -43,7 +43,7 @@ from delta_ops.option_words import Surface, speaking
 _PACKAGES = ("pyarrow", "fsspec", "s3fs", "gcsfs", "adlfs", "dagster", "dagster-pyspark")
 
 
-class _Commands(click.Group):
+class _Commands(Group):
     """Shows the errors of delta_ops without a traceback."""
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
@@ -56,12 +56,9 @@ class _Commands(click.Group):
                 return _show_version(ctx, all_parts=ctx.params["verbose"])
             return super().invoke(ctx)
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands by group, with the first line of their help."""
-        for group, names in commands_by_group(self.list_commands(ctx)):
-            helps = [(name, self.commands[name].help or "") for name in names]
-            with formatter.section(group):
-                formatter.write_dl([(name, text.partition("\n")[0]) for name, text in helps])
+    def sections(self, ctx: click.Context) -> Iterator[tuple[str, list[str]]]:
+        """The groups of commands."""
+        return commands_by_group(self.list_commands(ctx))
 
 
 def _show_version(ctx: click.Context, *, all_parts: bool) -> None:
@@ -134,7 +131,7 @@ EXAMPLES: Mapping[str, str] = {
     "alter set-not-null": "alter lake/orders set-not-null id",
     "alter type": "alter lake/orders type pieces bigint",
     "backfill-statistics": "backfill-statistics lake/orders",
-    "changes": "changes lake/orders --from-version 3 --columns id,price",
+    "changes": "changes lake/orders --from-version 3 --columns id,_change_type",
     "checkpoint": "checkpoint lake/orders",
     "clean-up-log": "clean-up-log lake/orders --dry-run",
     "clone": "clone lake/orders lake/orders_copy --version 3",
@@ -170,10 +167,13 @@ _SHARED = ("dry_run", "storage_options", "as_json")
 def complete_help(command: click.Command, name: str) -> None:
     """Add the example to the command's help page, and list its shared options last."""
     command.params.sort(key=_rank)
+    for each in command.params:
+        if isinstance(each.type, click.IntRange | click.FloatRange) and each.metavar is None:
+            each.metavar = "N"
     if name in EXAMPLES:
         command.epilog = f"\b\nExample:\n  delta-ops {EXAMPLES[name]}"
-    for each in getattr(command, "commands", {}).values():
-        complete_help(each, f"{name} {each.name}")
+    for part in getattr(command, "commands", {}).values():
+        complete_help(part, f"{name} {part.name}")
 
 
 def commands_by_group(names: Sequence[str]) -> Iterator[tuple[str, list[str]]]:

@@ -37,6 +37,7 @@ from delta_ops.maintenance import (
     maintain_fleet,
 )
 from delta_ops.maintenance.fleet.maintain import MAINTAINED_AT_ONCE
+from delta_ops.maintenance.work_text import done_text, planned_work
 from delta_ops.units import count_text, size_text
 
 
@@ -124,10 +125,14 @@ def _show_maintained(rows: Sequence[TableMaintenance], *, dry_run: bool) -> None
     """Print the work on each table. A terminal shows only tables with work."""
     shown = [row for row in rows if not _is_idle(row)] if is_terminal() else rows
     outcome = "planned" if dry_run else "done or failed"
-    columns = ("table", "due", "bytes freed", "files fewer", outcome, "left to do")
+    columns = ("table", "due", outcome, "freed", "files fewer", "left to do")
     if shown:
-        names = short_names(shown)
-        show_rows(columns, map(_maintenance_row, shown, names), whole=("bytes freed",))
+        show_rows(
+            columns,
+            list(map(_maintenance_row, shown, short_names(shown))),
+            whole=("freed",),
+            optional=("freed", "files fewer", "left to do"),
+        )
         show_failures(shown)
     if len(shown) < len(rows):
         say(f"{count_text(len(rows) - len(shown), 'table')} with nothing to do.")
@@ -142,7 +147,7 @@ def _is_idle(row: TableMaintenance) -> bool:
 def _maintenance_row(row: TableMaintenance, name: str) -> tuple[Any, ...]:
     due = ", ".join(row.report.operations) if row.report else ""
     saved = row.saved
-    parts = [_figures_text(row.result)] if row.result else []
+    parts = [_work_text(row.result)] if row.result else []
     if row.failure is not None:
         parts = [*filter(None, parts), f"failed: {failure_text(row)}"]
     elif row.result is None:
@@ -150,9 +155,9 @@ def _maintenance_row(row: TableMaintenance, name: str) -> tuple[Any, ...]:
     return (
         name,
         due,
-        size_text(saved["bytes"]),
-        saved["live_files"],
         "; ".join(text or _idle_text(row) for text in parts),
+        size_text(saved["bytes"]) if saved["bytes"] else "",
+        saved["live_files"] or "",
         "; ".join(row.left),
     )
 
@@ -161,6 +166,6 @@ def _idle_text(row: TableMaintenance) -> str:
     return "nothing could be done" if row.left else "nothing was left to do"
 
 
-def _figures_text(result: MaintenanceResult) -> str:
-    figures = result.planned if result.dry_run else result.figures
-    return ", ".join(f"{name.replace('_', ' ')} {n:,}" for name, n in figures.items() if n)
+def _work_text(result: MaintenanceResult) -> str:
+    text = planned_work(result.planned) if result.dry_run else done_text(result.figures)
+    return text.rstrip(".")

@@ -20,7 +20,7 @@ from delta_ops.cli.options import (
     target_size_option,
     where_option,
 )
-from delta_ops.cli.render import command_error, progress, say, show_result, show_rows
+from delta_ops.cli.render import command_error, is_terminal, progress, say, show_result, show_rows
 from delta_ops.events import OnEvent
 from delta_ops.log import DeltaLog
 from delta_ops.maintenance import OptimizePlan, OptimizeResult, optimize, purge
@@ -115,8 +115,11 @@ def optimize_command(
     if as_json:
         show_result(OPTIMIZE, log.uri, result)
         return
-    say(_optimize_text(result, purges=chosen.purges))
+    verb = "purge" if chosen.purges else "compact"
+    say(_optimize_text(result, verb))
     if dry_run and result.plan.has_work:
+        if is_terminal():
+            click.echo()
         _show_groups(result.plan)
 
 
@@ -222,11 +225,16 @@ class _Options:
         )
 
 
-def _optimize_text(result: OptimizeResult, *, purges: bool) -> str:
+def _optimize_text(result: OptimizeResult, verb: str) -> str:
+    """What was done or would be done.
+
+    Args:
+        verb: What happens to the files, without an order: "purge" or "compact".
+    """
     plan = result.plan
     if result.dry_run and plan.has_work:
         expected = "" if result.expected is None else f" {_expected_text(result.expected)}"
-        return f"{_optimize_plan_text(plan)}{expected}"
+        return f"{_optimize_plan_text(plan, verb)}{expected}"
     if result.already_committed:
         return "Another run has done this first; nothing was changed."
     left = _left_text(result.files_left_to_others)
@@ -235,7 +243,7 @@ def _optimize_text(result: OptimizeResult, *, purges: bool) -> str:
             return f"Nothing was changed.{left}"
         if plan.order is not None:
             return "Every file is already ordered; nothing to do."
-        if purges:
+        if verb == "purge":
             return "No file needs a purge; nothing to do."
         return "No files need compaction; nothing to do."
     commits = f" in {result.num_commits:,} commits" if result.num_commits > 1 else ""
@@ -255,7 +263,7 @@ def _left_text(num_files: int) -> str:
     )
 
 
-def _optimize_plan_text(plan: OptimizePlan) -> str:
+def _optimize_plan_text(plan: OptimizePlan, verb: str) -> str:
     if plan.order is not None:
         names = ", ".join(name_of_path(path) for path in plan.order.columns)
         groups = count_text(len(plan.groups), "group")
@@ -264,18 +272,25 @@ def _optimize_plan_text(plan: OptimizePlan) -> str:
     joined = [group for group in plan.groups if len(group.files) > 1]
     parts = []
     if joined:
-        parts.append(f"Would compact {_files_text(joined)} into at most {len(joined):,}.")
+        parts.append(f"Would {verb} {_files_text(joined)} into at most {len(joined):,}.")
     if single:
-        parts.append(f"Would rewrite {_files_text(single)}, one by one.")
+        rewrite = "purge" if verb == "purge" else "rewrite"
+        each = ", one by one" if len(single) > 1 else ""
+        parts.append(f"Would {rewrite} {_files_text(single)}{each}.")
     return " ".join(parts)
 
 
 def _expected_text(expected: Estimate) -> str:
-    depth = "" if expected.depth is None else f", and the depth is {expected.depth}"
+    depth = "" if expected.depth is None else f", {_overlap_text(expected.depth)}"
     seconds = expected.seconds
     taken = "" if seconds is None else f" From earlier runs, this takes about {seconds:,.0f} s."
     files = f"{count_text(expected.num_files, 'file')} ({size_text(expected.size_bytes)})"
     return f"Expected: these become {files}{depth}.{taken}"
+
+
+def _overlap_text(depth: int) -> str:
+    """How many files a read of one value opens."""
+    return f"of which a read of one value opens {'1' if depth < 2 else f'at most {depth:,}'}"
 
 
 def _show_groups(plan: OptimizePlan) -> None:

@@ -34,7 +34,7 @@ def storage_options_option(command: F) -> F:
         metavar="KEY=VALUE",
         callback=_storage_options,
         help=(
-            "An option of the store, such as AWS_REGION=eu-west-1; may be repeated. Keep "
+            "An option of the store, such as AWS_PROFILE=etl; may be repeated. Keep "
             "credentials in the environment, where other users cannot see them."
         ),
     )(command)

@@ -6,7 +6,7 @@ The properties in force are the effective values of the known properties, which 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -19,12 +19,14 @@ from delta_ops.cli.options import (
     pairs_callback,
     table_argument,
 )
-from delta_ops.cli.render import say, show_json, show_rows
+from delta_ops.cli.render import is_terminal, say, show_json, show_rows
 from delta_ops.ddl import set_properties
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.properties.known import PROPERTIES, Property
 from delta_ops.protocol.row_rules import CONSTRAINTS
 from delta_ops.transaction.result import CommitResult
+
+_COLUMNS = ("property", "value", "from", "acts in")
 
 
 @click.command("properties")
@@ -81,10 +83,26 @@ def properties_command(
         say(_sentence(result, dry_run))
         return
     shown = [each for each in found if is_all or each.acts_in or each.origin != "default"]
-    show_rows(("property", "value", "from", "acts in"), map(_row, shown), whole=("property",))
+    if is_terminal():
+        _show_by_origin(shown)
+    else:
+        show_rows(_COLUMNS, map(_row, shown))
     for each in shown:
         if each.problem:
             say(each.problem)
+
+
+def _show_by_origin(shown: Sequence[PropertyInForce]) -> None:
+    """Print the table's own properties first, without a column for their origin."""
+    origins = dict.fromkeys(_row(each)[2] or "" for each in shown)
+    for origin in sorted(origins, key=lambda each: (each != "set", each)):
+        name, value, _, place = _COLUMNS
+        found = [row for row in map(_row, shown) if row[2] == origin]
+        show_rows(
+            (f"{name}: {origin}", value, place),
+            [(row[0], row[1], row[3]) for row in found],
+            whole=(f"{name}: {origin}",),
+        )
 
 
 def _row(each: PropertyInForce) -> tuple[str | None, ...]:

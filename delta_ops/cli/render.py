@@ -19,10 +19,14 @@ import errno
 import json
 import logging
 import os
+import re
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
+from datetime import UTC, datetime
+from itertools import compress
+from textwrap import fill
 from typing import Any
 
 import click
@@ -34,20 +38,24 @@ from rich.progress import Progress as ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from delta_ops.cli.json_values import plain_value
+from delta_ops.cli.json_values import WideTime, plain_value
 from delta_ops.error_texts import escape_unprintable
 from delta_ops.errors import DeltaOpsError
 from delta_ops.events import Event, OnEvent, Progress, ignore
 from delta_ops.log import Snapshot
 from delta_ops.maintenance.operation import OperationEntry, Result
 from delta_ops.protocol.schema.type_text import type_text
+from delta_ops.protocol.values.wide_timestamps import time_text, utc_text
 from delta_ops.units import count_text, size_text
 
+_ISO = re.compile(r"([+-]?\d+-\d\d-\d\d)T(\d\d:\d\d:\d\d)(\.\d+)?(\+00:00)?")
 _NULL = "null"
 """Text of a missing value on a terminal."""
 _PADDING = 2
 """Terminal cells between columns."""
-_AROUND_ROWS = 12
+_LEAST_WIDTH = 40
+"""Narrower terminals break lines of this width."""
+_AROUND_ROWS = 10
 """Number of lines of a page for the command, the header and the summary."""
 
 
@@ -62,12 +70,14 @@ def show_rows(
     *,
     whole: Collection[str] = (),
     cut: Collection[str] = (),
+    optional: Collection[str] = (),
 ) -> None:
     """Print a table on a terminal, else tab-separated lines with a header.
 
     Args:
         whole: Columns whose values stay on one line on a narrow terminal.
         cut: Columns whose values are cut to one line on a narrow terminal.
+        optional: Columns that a terminal shows only if they have a value.
     """
     header = [make_printable(name) for name in columns]
     texts = ([_text(value) for value in row] for row in rows)
@@ -75,12 +85,18 @@ def show_rows(
         for row in (header, *texts):
             click.echo("\t".join(row))
         return
-    table = Table(box=box.SIMPLE)
-    for name in header:
+    lines = list(texts)
+    filled = {name for row in lines for name, text in zip(header, row, strict=True) if text}
+    is_shown = [name not in optional or name in filled for name in header]
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    table.padding = (0, 1, 0, 0)
+    for name in compress(header, is_shown):
         table.add_column(Text(name, overflow="fold"), no_wrap=name in whole)
-    for row in texts:
-        table.add_row(*map(_cell, row, (name in cut for name in header)))
+    for row in lines:
+        cells = map(_cell, row, (name in cut for name in header))
+        table.add_row(*compress(cells, is_shown))
     Console().print(table)
+    click.echo()
 
 
 def _cell(text: str, is_cut: bool) -> Text:
@@ -139,13 +155,41 @@ def rows_of_page() -> int | None:
 
 
 def say(sentence: str) -> None:
-    """Print a line for people."""
-    click.echo(make_printable(sentence))
+    """Print a sentence for people; a terminal breaks it between words."""
+    text = make_printable(sentence)
+    click.echo(_break_lines(text) if is_terminal() else text)
+
+
+def _break_lines(text: str, head: str = "") -> str:
+    """Break a text between words.
+
+    Args:
+        head: Precedes the text on its first line.
+    """
+    width = max(Console().width, _LEAST_WIDTH)
+    lines = fill(head + text, width, break_long_words=False, break_on_hyphens=False)
+    return lines.removeprefix(head)
 
 
 def command_error(sentence: str) -> click.ClickException:
     """The error that ends the command with this sentence."""
-    return click.ClickException(make_printable(sentence))
+    text = make_printable(sentence)
+    return click.ClickException(_break_lines(text, "Error: ") if sys.stderr.isatty() else text)
+
+
+class Group(click.Group):
+    """A group of commands whose help page shows the first line of each command in full."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands by section, with the first line of their help."""
+        for section, names in self.sections(ctx):
+            helps = [(name, self.commands[name].help or "") for name in names]
+            with formatter.section(section):
+                formatter.write_dl([(name, text.partition("\n")[0]) for name, text in helps])
+
+    def sections(self, ctx: click.Context) -> Iterator[tuple[str, list[str]]]:
+        """The titles of the sections, with their commands."""
+        yield "Commands", self.list_commands(ctx)
 
 
 @contextmanager
@@ -247,10 +291,35 @@ def progress(*, wanted: bool) -> Iterator[OnEvent]:
         yield listen
 
 
+def moment_text(moment: datetime | WideTime | int) -> str:
+    """A time for people, such as `2026-01-31 12:00:00Z`.
+
+    Args:
+        moment: A value of a table, which keeps its fraction, and has no Z if it has no time zone;
+            or milliseconds since the Unix epoch of an event, which is shown in seconds.
+    """
+    match moment:
+        case int():
+            iso = utc_text(moment)
+        case datetime():
+            iso = time_text(moment if moment.tzinfo is None else moment.astimezone(UTC))
+        case _:
+            iso = moment
+    found = _ISO.fullmatch(iso)
+    assert found
+    day, clock, fraction, zone = found.groups()
+    fraction = "" if isinstance(moment, int) else (fraction or "").rstrip("0").rstrip(".")
+    return f"{day} {clock}{fraction}{'Z' if zone else ''}"
+
+
 def _text(value: Any) -> str:
     match value:
         case None:
             return ""
+        case bool():
+            return str(value).lower()
+        case datetime() | WideTime():
+            return moment_text(value)
         case Mapping() | list() | tuple():
             return make_printable(_json(value))
     return make_printable(str(plain_value(value)))

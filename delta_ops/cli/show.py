@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import asdict
 from itertools import islice
@@ -19,7 +18,15 @@ from delta_ops.cli.options import (
     version_options,
     where_option,
 )
-from delta_ops.cli.render import make_printable, show_columns, show_fields, show_json, show_rows
+from delta_ops.cli.render import (
+    is_terminal,
+    make_printable,
+    moment_text,
+    show_columns,
+    show_fields,
+    show_json,
+    show_rows,
+)
 from delta_ops.log import HistoryEntry
 from delta_ops.log.commit_metrics import files_text, rows_text
 from delta_ops.maintenance import advise
@@ -31,7 +38,6 @@ from delta_ops.units import size_text
 _RUN = "dagster/run_id"
 _RUN_DIGITS = 8
 """Number of digits of a run's id, as on Dagster's own pages."""
-_TIME = re.compile(r"([+-]?\d+-\d\d-\d\d)T(\d\d:\d\d:\d\d).*")
 
 
 @click.command("show")
@@ -120,8 +126,8 @@ def history_command(
                 }
             )
         return
-    columns = ("version", "time (UTC)", "operation", "rows", "files", "by")
-    show_rows(columns, map(_history_row, entries), whole=("time (UTC)", "rows", "files"))
+    columns = ("version", "time", "operation", "rows", "files", "by")
+    show_rows(columns, map(_history_row, entries), whole=("time", "rows", "files", "by"))
 
 
 @click.command("files")
@@ -143,19 +149,19 @@ def files_command(
     snapshot = open_snapshot(table, storage_options, version, timestamp)
     names = ("path", "size", "num_records", "modification_time", "partition_values")
     found = plan_columnar_scan(snapshot, names, where).sort_by("path")
-    rows = [
-        {**row, "modification_time": _time_text(row["modification_time"])}
-        for row in islice(found.to_pylist(), limit)
-    ]
+    rows = list(islice(found.to_pylist(), limit))
     if as_json:
         for row in rows:
-            show_json(row)
+            ms = row["modification_time"]
+            show_json({**row, "modification_time": None if ms is None else utc_text(ms)})
         return
-    columns = ("path", "size", "rows", "modified (UTC)", "partition")
+    columns = ("path", "size", "rows", "modified", "partition")
+    # The directory of a file usually has the partition's values already.
+    is_in_path = is_terminal() and all(_has_partition_in_path(row) for row in rows)
     show_rows(
-        columns,
-        map(_file_row, rows),
-        whole=("size", "rows", "modified (UTC)"),
+        columns[:-1] if is_in_path else columns,
+        (values[:-1] if is_in_path else values for values in map(_file_row, rows)),
+        whole=("size", "rows", "modified"),
         cut=("path", "partition"),
     )
 
@@ -190,16 +196,23 @@ def _file_row(row: Mapping[str, Any]) -> tuple[Any, ...]:
         row["path"],
         size_text(row["size"]),
         "" if row["num_records"] is None else f"{row['num_records']:,}",
-        _seconds(row["modification_time"] or ""),
+        moment_text(row["modification_time"]) if row["modification_time"] is not None else "",
         ", ".join(f"{name}={value}" for name, value in row["partition_values"].items()),
     )
+
+
+def _has_partition_in_path(row: Mapping[str, Any]) -> bool:
+    """Whether a person reads the partition's values in the path of a file."""
+    values = row["partition_values"]
+    folder = "".join(f"{name}={value}/" for name, value in values.items())
+    return bool(row["path"].startswith(folder))
 
 
 def _history_row(entry: HistoryEntry) -> tuple[Any, ...]:
     mode = entry.operation_parameters.get("mode")
     return (
         entry.version,
-        _seconds(utc_text(entry.timestamp_ms)),
+        moment_text(entry.timestamp_ms),
         f"{entry.operation or ''} {mode or ''}".strip(),
         rows_text(entry.operation, entry.operation_metrics),
         files_text(entry.operation_metrics),
@@ -216,17 +229,6 @@ def _writer_text(entry: HistoryEntry) -> str:
     run = values.get(_RUN) if isinstance(values, dict) else None
     # The engine's name comes first, then its platform.
     return f"run {str(run)[:_RUN_DIGITS]}" if run else (entry.engine_info or "").partition(" ")[0]
-
-
-def _time_text(ms: int | None) -> str | None:
-    """A time for JSON; None if the log lacks it."""
-    return None if ms is None else utc_text(ms)
-
-
-def _seconds(text: str) -> str:
-    """A JSON time for people, without fractions of a second and time zone."""
-    found = _TIME.fullmatch(text)
-    return f"{found[1]} {found[2]}" if found else text
 
 
 def _list_or_none(features: tuple[str, ...] | None) -> list[str] | None:

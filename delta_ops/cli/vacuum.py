@@ -11,6 +11,7 @@ from delta_ops.cli.options import dry_run_option, json_option, open_table, table
 from delta_ops.cli.render import (
     deletion_text,
     fail_for_files,
+    moment_text,
     progress,
     say,
     show_result,
@@ -19,7 +20,7 @@ from delta_ops.cli.render import (
 from delta_ops.maintenance import VacuumResult, vacuum
 from delta_ops.maintenance.vacuum.inventory import load_inventory
 from delta_ops.maintenance.vacuum.operation import VACUUM
-from delta_ops.protocol.values.wide_timestamps import utc_text
+from delta_ops.units import size_text
 
 _CENTURY_HOURS = 100 * 365 * 24
 
@@ -114,8 +115,11 @@ def _show(result: VacuumResult) -> None:
         say("Every file is still needed or too young to delete; nothing to do.")
         return
     if result.dry_run and planned:
-        rows = ((info.path, info.size, utc_text(info.modified_ms)) for info in planned)
-        show_rows(("path", "size", "modified"), rows)
+        rows = (
+            (info.path, size_text(info.size), moment_text(info.modified_ms)) for info in planned
+        )
+        columns = ("path", "size", "modified")
+        show_rows(columns, rows, whole=("size", "modified"), cut=("path",))
         say(deletion_text(len(planned), plan.size_bytes, dry_run=True))
         return
     if result.dry_run:

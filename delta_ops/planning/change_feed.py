@@ -248,12 +248,32 @@ class ChangeFeed:
             "that file",
         )
 
+    def _on_since(self, number: int) -> int | None:
+        """The version from which on the feed is on until the end of the range; None if it is off.
+
+        Args:
+            number: A version at which the feed is off.
+        """
+        since = None
+        for commit in self.log.commits(number + 1, self.end.version):
+            if commit.metadata is not None:
+                turned_on = is_on(CHANGE_DATA_FEED, commit.metadata.configuration)
+                since = (since or commit.version) if turned_on else None
+        return since
+
     def _validate(self, number: int, metadata: Metadata) -> None:
         uri = self.end.uri
         if not is_on(CHANGE_DATA_FEED, metadata.configuration):
+            since = self._on_since(number)
+            cure = (
+                "begin after it, or end before it"
+                if since is None
+                else f"the feed is on since version {since}, so begin with "
+                f"{option('start_version', since)}"
+            )
             raise InvalidRequestError(
                 f"{uri}: the changes of version {number} cannot be read, because "
-                f"{CHANGE_DATA_FEED.name} was off; begin after it, or end before it"
+                f"{CHANGE_DATA_FEED.name} was off; {cure}"
             )
         if is_mapped(metadata) and not self.definition.is_mapped:
             raise InvalidRequestError(

@@ -105,7 +105,7 @@ def test_a_shallow_clone_is_shown_with_the_files_of_its_source(table: Path) -> N
 def test_show_for_people(table: Path) -> None:
     text = run("show", table).stdout
     assert ["version", "2"] in [line.split() for line in text.splitlines()]
-    assert "id\tbigint\tTrue\n" in text
+    assert "id\tbigint\ttrue\n" in text
     assert "null" not in text.replace("nullable", "")
     assert "int64" in run("schema", table, "--arrow").stdout
 
@@ -145,7 +145,7 @@ def test_rows_for_programs_without_json_are_separated_by_tabs(table: Path) -> No
     age(table / "a\tb\n.parquet", 9)
     header, row, *_ = run("vacuum", table, "--dry-run").stdout.splitlines()
     assert header.split("\t") == ["path", "size", "modified"]
-    assert row.split("\t")[:2] == ["a\\tb\\n.parquet", "0"]
+    assert row.split("\t")[:2] == ["a\\tb\\n.parquet", "0 B"]
 
 
 def test_vacuum(table: Path) -> None:
@@ -195,7 +195,7 @@ def test_a_retention_shorter_than_the_tables_must_be_insisted_on(tmp_path: Path)
     da.write(tmp_path / "t", pa.table({"id": [1]}))
     refused = run("vacuum", tmp_path / "t", "--retain-hours", "1")
     assert refused.exit_code == 1
-    assert "168 hours" in refused.stderr
+    assert "less than the table's delta.deletedFileRetentionDuration, 7 days" in refused.stderr
     insisted = run("vacuum", tmp_path / "t", "--retain-hours", "1", "--no-enforce-retention")
     assert insisted.exit_code == 0
 
@@ -394,7 +394,7 @@ def test_optimize_lays_rows_out(tmp_path: Path) -> None:
     planned = run("optimize", table, "--zorder", "id,x", "--dry-run").stdout
     assert planned.startswith("Would order 2 files (")
     assert " by id, x, in 1 group. Expected: these become 1 file (" in planned
-    assert ", and the depth is 1.\n" in planned
+    assert ", of which a read of one value opens 1.\n" in planned
     assert "From earlier runs" not in planned
     assert planned.splitlines()[1].split("\t") == ["group", "partition", "files", "size"]
     assert planned.splitlines()[2].split("\t")[:3] == ["1", "", "2"]
@@ -451,7 +451,7 @@ def test_optimize_clusters_and_purges(tmp_path: Path) -> None:
             ["--zorder", "id", "--min-size", "1MB"], 1, "--min-size", id="an order's size"
         ),
         pytest.param(["--purge", "--max-row-group-size", "1MB"], 1, "at least", id="too small"),
-        pytest.param(["--zorder", "id", "--max-size", "1GB"], 1, "leave out --max-size", id="a cut"),
+        pytest.param(["--zorder", "id", "--max-size", "1GB"], 1, "out --max-size", id="a cut"),
     ],
 )
 def test_options_of_optimize_without_effect_are_refused(

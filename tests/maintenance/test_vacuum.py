@@ -293,7 +293,7 @@ def test_a_table_that_changes_its_rules_meanwhile_is_left_alone(
         ),
         pytest.param(
             {"retention": timedelta(days=6)},
-            "144 hours is less than the table's delta.deletedFileRetentionDuration, 168 hours",
+            "6 days is less than the table's delta.deletedFileRetentionDuration, 7 days",
             id="a retention shorter than the table's",
         ),
         pytest.param({"retention": 168}, "give a duration", id="a number for a retention"),

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pyarrow as pa
 
-from delta_ops.clock import HOUR_MS, Clock, system_clock
+from delta_ops.clock import Clock, system_clock
 from delta_ops.errors import InvalidRequestError
 from delta_ops.events import OnEvent
 from delta_ops.log import Snapshot
@@ -18,6 +18,7 @@ from delta_ops.option_words import option
 from delta_ops.storage import Storage
 from delta_ops.storage.paths import is_valid
 from delta_ops.storage.store_clock import store_time_ms
+from delta_ops.units import duration_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -113,13 +114,9 @@ class VacuumRequest:
             )
         if self.enforce_retention and retention_ms < least_ms:
             raise InvalidRequestError(
-                f"{snapshot.uri}: a retention of {_hours(retention_ms)} hours is less than the "
-                f"table's delta.deletedFileRetentionDuration, {_hours(least_ms)} hours, so "
+                f"{snapshot.uri}: a retention of {duration_text(retention_ms)} is less than the "
+                f"table's delta.deletedFileRetentionDuration, {duration_text(least_ms)}, so "
                 "readers of older versions and slow writers could fail; keep files for longer, "
                 f"change the property, or turn the check off ({option('enforce_retention', False)})"
             )
         return retention_ms
-
-
-def _hours(ms: int) -> str:
-    return f"{ms / HOUR_MS:g}"

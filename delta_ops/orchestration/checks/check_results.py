@@ -9,7 +9,6 @@ from typing import Any, NamedTuple, get_args
 
 import dagster as dg
 
-from delta_ops.clock import DAY_MS, HOUR_MS
 from delta_ops.errors import DeltaOpsError
 from delta_ops.maintenance import HealthReport, Operation
 from delta_ops.maintenance.thresholds import Finding, Measure
@@ -19,7 +18,7 @@ from delta_ops.orchestration.dagster_versions import AssetCheckEvaluation
 from delta_ops.orchestration.markdown import launchpad_link, plain_text
 from delta_ops.orchestration.policies.maintenance_config import maintenance_config
 from delta_ops.orchestration.tables import TableRef
-from delta_ops.units import count_text, size_text
+from delta_ops.units import count_text, duration_text, size_text
 
 HEALTH = "health"
 """Name of the check for all measures of a table."""
@@ -205,12 +204,6 @@ def _list_text(noun: str, after: str = "") -> Callable[[Any, Any], str]:
     )
 
 
-def _time_text(ms: float) -> str:
-    if ms >= DAY_MS:
-        return f"{ms / DAY_MS:,.3g} days"
-    return f"{ms / HOUR_MS:.3g} hours"
-
-
 _TEXTS: Mapping[Measure, Callable[[Any, Any], str]] = {
     "small_files": _count_text("small file"),
     "commits_since_checkpoint": _count_text("commit", " since the last checkpoint"),
@@ -232,13 +225,13 @@ _TEXTS: Mapping[Measure, Callable[[Any, Any], str]] = {
     ),
     "clustering_depth": _count_text("file", " may hold the same clustering values"),
     "promised_time_travel": lambda value, limit: (
-        f"time travel is promised for {_time_text(value)}, required {_time_text(limit)}"
+        f"time travel is promised for {duration_text(value)}, required {duration_text(limit)}"
     ),
     "readable_time_travel": lambda value, limit: (
-        f"versions of the last {_time_text(value)} are readable, promised {_time_text(limit)}"
+        f"versions of the last {duration_text(value)} are readable, promised {duration_text(limit)}"
     ),
     "unreachable_files": lambda value, limit: (
-        f"the log is kept for {_time_text(value)}, but removed files for {_time_text(limit)}"
+        f"the log is kept for {duration_text(value)}, but removed files for {duration_text(limit)}"
     ),
     "lost_commits": _list_text("lost version"),
     "damaged_checkpoints": _list_text("damaged checkpoint"),

@@ -19,9 +19,9 @@ from delta_ops.log import Snapshot
 from delta_ops.maintenance import MaintenanceResult, TableMaintenance
 from delta_ops.maintenance.fleet.failures import failure_of
 from delta_ops.maintenance.optimize.clustering import load_clustering
+from delta_ops.maintenance.work_text import done_text, planned_text
 from delta_ops.orchestration.card.small_card import small_card
 from delta_ops.orchestration.card.table_card import table_card
-from delta_ops.orchestration.maintenance.work_text import done_text, planned_text
 from delta_ops.orchestration.markdown import plain_text
 from delta_ops.orchestration.metadata import row_count
 from delta_ops.orchestration.tables import TableRef

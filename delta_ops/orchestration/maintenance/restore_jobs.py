@@ -27,6 +27,7 @@ from delta_ops.maintenance import (
     restore,
     revert,
 )
+from delta_ops.maintenance.work_text import sentence
 from delta_ops.option_words import Surface, speaking
 from delta_ops.orchestration.changed_values import changed_files
 from delta_ops.orchestration.checks.check_ops import log_check_results
@@ -36,7 +37,6 @@ from delta_ops.orchestration.commits.table_events import TableEvents
 from delta_ops.orchestration.dagster_compat import repository_of
 from delta_ops.orchestration.io_manager.reruns import origin_id
 from delta_ops.orchestration.maintenance.op_outputs import build_single_op_job, no_output, op_name
-from delta_ops.orchestration.maintenance.work_text import sentence
 from delta_ops.orchestration.metadata import data_version, table_metadata
 from delta_ops.orchestration.policies.policy import MaintenancePolicy
 from delta_ops.orchestration.table_versions import rows_changed

@@ -55,7 +55,17 @@ def done_text(figures: Mapping[str, int]) -> str:
 
 
 def planned_text(planned: Mapping[str, int]) -> str:
-    """The planned work of a dry run; "" if none.
+    """The planned work of a dry run, with the words "Dry run: would"; "" if none.
+
+    Args:
+        planned: As of `MaintenanceResult.planned`.
+    """
+    said = planned_work(planned)
+    return f"Dry run: would {said[0].lower()}{said[1:]}" if said else ""
+
+
+def planned_work(planned: Mapping[str, int]) -> str:
+    """The planned work, such as "Compact 36 files (53.8 KiB)."; "" if none.
 
     Args:
         planned: As of `MaintenanceResult.planned`.
@@ -72,8 +82,7 @@ def planned_text(planned: Mapping[str, int]) -> str:
         _delete_clause("delete", "log_files_planned", "log_bytes_planned", planned, "log "),
         *_other_clauses(planned, _PLANNED),
     ]
-    text = sentence(parts)
-    return f"Dry run: would {text[0].lower()}{text[1:]}" if text else ""
+    return sentence(parts)
 
 
 def sentence(parts: Sequence[str]) -> str:
