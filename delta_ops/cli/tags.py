@@ -8,12 +8,12 @@ import click
 from msgspec.structs import asdict
 
 from delta_ops.cli.options import json_option, open_table, storage_options_option
-from delta_ops.cli.render import say, show_json, show_rows
+from delta_ops.cli.render import Group, moment_text, say, show_json, show_rows
 from delta_ops.protocol.values.wide_timestamps import utc_text
 from delta_ops.versioning import Tag, create_tag, delete_tag, list_tags
 
 
-@click.group("tag")
+@click.group("tag", cls=Group)
 @click.argument("table")
 @click.pass_context
 def tag_command(context: click.Context, table: str) -> None:
@@ -50,8 +50,8 @@ def list_command(table: str, storage_options: dict[str, Any], as_json: bool) -> 
     if as_json:
         show_json({"table": log.uri, "tags": [_fields(tag) for tag in tags]})
     elif tags:
-        rows = [(tag.name, tag.version, _seconds(tag.created_ms)) for tag in tags]
-        show_rows(("tag", "version", "created (UTC)"), rows, whole=("tag", "created (UTC)"))
+        rows = [(tag.name, tag.version, moment_text(tag.created_ms)) for tag in tags]
+        show_rows(("tag", "version", "created"), rows, whole=("tag", "created"))
     else:
         say("The table has no tags.")
 
@@ -69,11 +69,6 @@ def delete_command(table: str, storage_options: dict[str, Any], name: str, as_js
         show_json({"table": log.uri, "deleted": name})
     else:
         say(f"Deleted tag {name}. Its name is never given again.")
-
-
-def _seconds(ms: int) -> str:
-    """A time for people, without fractions of a second."""
-    return utc_text(ms)[:19].replace("T", " ")
 
 
 def _fields(tag: Tag) -> dict[str, Any]:
