@@ -59,6 +59,8 @@ def frames_of(package: str) -> tuple[tuple[Any, Any], ...]:
 
 def _make_frames(package: str) -> Iterator[tuple[Any, Any]]:
     for value in VALUES:
+        if package == "polars" and type(value) is int and value.bit_length() > 128:
+            continue  # polars panics, and its panic cannot print the number
         try:
             frame = PACKAGES[package](
                 {"v": [value.as_py() if isinstance(value, pa.Scalar) else value]}

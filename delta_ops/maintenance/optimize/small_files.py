@@ -18,14 +18,15 @@ from delta_ops.protocol.file_paths import canonical_path, is_absolute
 from delta_ops.protocol.predicate import Predicate, columns, resolve
 
 _MAX_SIZE_BYTES = 2**63 - 1
-"""The largest size that Arrow can compare; a target may be any number."""
+"""The largest size that Arrow can compare; a property may name a larger target."""
 
 
 def target_size_bytes(snapshot: Snapshot, target_size: int | None) -> int:
     """The given size, else `delta.targetFileSize`, else 128 MiB."""
     if target_size is not None:
         return target_size
-    return snapshot.properties.target_file_size_bytes or DEFAULT_TARGET_SIZE_BYTES
+    chosen = snapshot.properties.target_file_size_bytes or DEFAULT_TARGET_SIZE_BYTES
+    return min(chosen, _MAX_SIZE_BYTES)
 
 
 def small_files(
