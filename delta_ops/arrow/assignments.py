@@ -108,7 +108,8 @@ def plan_assignments(
         table: For messages.
         partition_columns: Columns where an empty text becomes null and NaN is rejected.
         is_update: The values replace existing values of rows.
-        unmatchable: Minimum length of new keys of a merge, by column.
+        unmatchable: Minimum length of the keys that a merge inserts, by column. A shorter key
+            would match no source row.
         meets: The resolved condition of a merge. A new row is rejected if it matches its source row
             only before empty partition texts become null.
 

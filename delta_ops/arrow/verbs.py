@@ -120,7 +120,7 @@ def update(
     Args:
         target: Location of the table, or a transaction to add to and commit.
         assignments: By column, SQL text over the old values of the row, such as `"price * 2"`, or a
-            Python value of another type. `lit("text")` is a text, None is null.
+            Python value of another type. `lit("text")` is a string, None is null.
         predicate: As for `delete`.
 
     Raises:

@@ -136,7 +136,7 @@ def drop_constraint(
 
 
 def validate_constraint(transaction: Transaction, rule: Check) -> None:
-    """Reject a constraint that no engine can check, or that checks nothing.
+    """Reject a constraint that no engine can check, or that has the same result for every row.
 
     A condition that our SQL parser cannot parse is left to the engine.
 
@@ -154,7 +154,7 @@ def validate_constraint(transaction: Transaction, rule: Check) -> None:
         validate_condition(parsed, finder_of(schema))
     except InvalidRequestError as error:
         raise InvalidRequestError(
-            f"{transaction.log.uri}: {rule} checks nothing: {error}"
+            f"{transaction.log.uri}: {rule} cannot be used: {error}"
         ) from error
     known = schema.fields_by_lower_name
     for each in columns_of(parsed.root):

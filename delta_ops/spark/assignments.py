@@ -73,7 +73,7 @@ def assigned_columns(
     """Build the new value of each assigned column, by the column's name in the table.
 
     Args:
-        assigned: Values by column or struct field: SQL texts, expressions, Spark columns or other
+        assigned: Values by column or struct field: SQL strings, expressions, Spark columns or other
             Python values.
         schema: Schema of the table.
         column_of: Returns the old value of a column, by its name.
@@ -113,11 +113,12 @@ def fit_values(
 
     Args:
         columns: By column name in the table.
-        rows: With all columns that the values use.
+        rows: Any DataFrame with all columns that the values use.
         definition: Definition of the table.
         table: For messages.
         is_update: Whether the values replace values of existing rows.
-        unmatchable: Minimum length of new keys of a merge, by column.
+        unmatchable: Minimum length of the keys that a merge inserts, by column. A shorter key
+            would match no source row.
 
     Raises:
         InvalidRequestError: A value cannot be computed, or its type does not fit.
@@ -186,8 +187,8 @@ def _column_of(
 def _column_of_value(value: Any, data_type: DataType) -> Column:
     """Build a column with this value in every row.
 
-    A nested value is sent as one JSON text of physical texts, because one Py4J call per list
-    element would take a millisecond each.
+    A nested value is sent as one JSON string, because one Py4J call per list element would take a
+    millisecond each.
 
     Args:
         value: As `values.value_of_type` makes it.

@@ -46,7 +46,7 @@ def check_rows(
     for rule in expressions:
         if analyze(sf.expr(escape_variables(rule.expression or "")), empty).is_constant:
             reason = condition_of_constants(rule.expression or "")
-            raise InvalidRequestError(f"{snapshot.uri}: {rule} checks nothing: {reason}")
+            raise InvalidRequestError(f"{snapshot.uri}: {rule} cannot be used: {reason}")
     with translating_failures(snapshot.uri, snapshot.uri):
         rows = read_files(spark, snapshot, snapshot.add_files())  # without padding of CHAR columns
         (counts,) = rows.agg(*counts_of(checks)).collect()

@@ -56,7 +56,7 @@ def stored_schema(
 def log_schema(
     definition: TableDefinition, fields: Sequence[StructField]
 ) -> spark_types.StructType:
-    """Columns with values from the log, under names that fit beside the columns of files."""
+    """Columns whose values come from the log, named as `stored_schema` names columns."""
     typed = [
         replace(each, data_type=STRING) if is_void(each.data_type) else each for each in fields
     ]
@@ -77,7 +77,7 @@ def columns_of_files(definition: TableDefinition) -> list[Column]:
 
 
 def _value(field: StructField, definition: TableDefinition) -> Column:
-    """The column. An empty string in a partition column becomes null, as in the log."""
+    """The column of a field. An empty string in a partition column becomes null, as in the log."""
     column = named_column(field.name)
     if field.name in definition.partition_columns and field.data_type in (STRING, BINARY):
         return sf.nullif(column, sf.lit("").cast(_spark_type(field.data_type)))

@@ -1,4 +1,4 @@
-"""Generated columns in Spark: SQL texts of their values, and values that the data omit.
+"""Generated columns in Spark: their SQL expressions, and values that the data omit.
 
 Source: PROTOCOL.md, "Generated Columns".
 """

@@ -1,4 +1,4 @@
-"""Installation: versions of Spark, Scala, Java and Hadoop, and the way that the engine takes."""
+"""Installation: versions of Spark, Scala, Java and Hadoop, and which code the engine uses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SCALA_JAR = re.compile(r"scala-library-(.+)\.jar")
 
 
 def installation() -> Iterator[tuple[str, str]]:
-    """Yield the name and the version of each part, and the way of each kind of session."""
+    """Yield the name and version of each part, and which code runs in each kind of session."""
     jars = Path(pyspark.__file__).parent / "jars"
     scala = _scala_version(jars)
     yield "PySpark", pyspark.__version__

@@ -1,4 +1,4 @@
-"""Installed version: which PySpark is there, and whether it is supported.
+"""Installed version: which PySpark is installed, and whether it is supported.
 
 This module is imported first, and imports nothing that an older version may lack.
 """
@@ -20,10 +20,10 @@ NEWEST: Version = (4, 3)
 
 
 def version_of(text: str) -> Version:
-    """Major and minor version in the text of a version, also of a vendor, like `3.5.4-amzn-0`.
+    """Parse the major and minor version, also from a vendor's version such as `3.5.4-amzn-0`.
 
     Raises:
-        MissingDependencyError: The text is no version, or the version is too old.
+        MissingDependencyError: The string is not a version, or the version is too old.
     """
     found = re.match(r"(\d+)\.(\d+)", text)
     if found is None or (version := (int(found[1]), int(found[2]))) < OLDEST:
@@ -35,7 +35,7 @@ def version_of(text: str) -> Version:
 
 
 def version_text(version: Version) -> str:
-    """The text of a version, like 3.5."""
+    """Format a version, such as 3.5."""
     return ".".join(map(str, version))
 
 

@@ -125,7 +125,8 @@ def partition_values_of(
         names: The columns' names in the log.
 
     Raises:
-        InvalidRequestError: A text is no value of its column's type, such as a year after 9999.
+        InvalidRequestError: A string is not a value of its column's type, such as a year after
+            9999.
     """
     values: dict[str, str | None] = {}
     for segment, field in zip(segments, fields, strict=True):

@@ -1,8 +1,8 @@
 """Row checks: conditions that no row may meet, counted while Spark writes the rows.
 
 Counting needs no second pass over the rows. Unlike an error raised in an expression, a count does
-not depend on Spark's evaluation order. Broken rows are written all the same, and the files are
-deleted again.
+not depend on Spark's evaluation order. Rows that break a rule are written too, and the files are
+then deleted.
 
 Conditions of constraints and invariants are Spark SQL, so Spark parses them. They are validated
 first: they may use only columns of the row, and nothing that differs between sessions.
@@ -151,7 +151,7 @@ def validate_expressions(
 def _validated_condition(
     rule: ExpressionRule, definition: TableDefinition, empty: DataFrame, table: str
 ) -> str:
-    """Condition of a rule, refused unless every session computes it from the columns alone."""
+    """Condition of a rule; rejects a condition that does not depend on the columns alone."""
     validate_rule(rule, definition.schema, table)
     condition = _condition_of(rule, definition)
     if reason := why_unusable(condition, empty, must_be_true=True):

@@ -270,7 +270,7 @@ def _hide(spark: SparkSession, settings: Mapping[str, str]) -> None:
 
 
 def _look(spark: SparkSession, store: HadoopStore, uri: str, place: str) -> None:
-    """Look for the table, which may not exist yet."""
+    """Test access to the store by a look-up of the table, which may not exist yet."""
     jvm: Any = spark.sparkContext._jvm
     try:
         if store.root.startswith("abfs://"):
@@ -302,7 +302,7 @@ _reached: weakref.WeakKeyDictionary[SparkSession, set[str]] = weakref.WeakKeyDic
 
 
 def _look_from_server(spark: SparkSession, root: str, uri: str, place: str) -> None:
-    """Look for the table from a Connect server; the table may not exist yet."""
+    """Test the access of a Connect server by a look-up of the table, which may not exist yet."""
     reached = _reached.setdefault(spark, set())
     if root in reached:
         return

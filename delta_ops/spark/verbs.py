@@ -95,7 +95,7 @@ def delete(
     Args:
         spark: The session that runs the jobs.
         target: Location of the table, or a transaction to add to and commit.
-        predicate: From `col` or `parse_predicate`, an expression, a text of Spark SQL or a Column.
+        predicate: From `col` or `parse_predicate`, an expression, a Spark SQL string or a Column.
             None: all rows.
         target_alias: The name of the table in the predicate.
 
@@ -132,9 +132,9 @@ def update(
     Args:
         spark: The session that runs the jobs.
         target: Location of the table, or a transaction to add to and commit.
-        assignments: New value by column: a text of Spark SQL over the old values of the row, such
+        assignments: New value by column: a Spark SQL string over the old values of the row, such
             as `"price * 2"`, an expression, a Column, or a Python value of another type.
-            `lit("text")` is a text, None is null.
+            `lit("text")` is a string, None is null.
         predicate: As for `delete`.
         target_alias: The name of the table in predicate and assignments.
 
@@ -178,7 +178,7 @@ def merge(
     Args:
         target: Location of the table, or a transaction to add to and commit.
         source: Rows to merge.
-        predicate: Condition for a match of a target row and a source row: a text of Spark SQL, an
+        predicate: Condition for a match of a target row and a source row: a Spark SQL string, an
             expression or a Column. Files are skipped if it has equalities of target and source
             columns, joined by AND.
 

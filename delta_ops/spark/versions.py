@@ -46,19 +46,19 @@ VARIANTS: Version = (4, 0)
 
 
 def require(spark: SparkSession, since: Version, what: str) -> None:
-    """Reject what the session's Spark, on Connect that of the server, cannot do.
+    """Reject a request that the session's Spark is too old for; on Connect, the server's Spark.
 
     Raises:
-        InvalidRequestError: Names the version that can.
+        InvalidRequestError: Names the first version that supports the request.
     """
     _require(spark.version, since, what)
 
 
 def require_installed(since: Version, what: str) -> None:
-    """Reject what the installed PySpark cannot do.
+    """Reject a request that the installed PySpark is too old for.
 
     Raises:
-        InvalidRequestError: Names the version that can.
+        InvalidRequestError: Names the first version that supports the request.
     """
     _require(pyspark.__version__, since, what)
 
@@ -67,7 +67,7 @@ def _require(found: str, since: Version, what: str) -> None:
     if version_of(found) < since:
         raise InvalidRequestError(
             f"{what} needs Spark {version_text(since)} or later, and this is Spark {found}; use a "
-            "later one, or read and write the table with delta_ops.arrow"
+            "later version, or read and write the table with delta_ops.arrow"
         )
 
 
@@ -133,7 +133,7 @@ def metadata_column(rows: DataFrame, name: str) -> Column:
 
 
 def is_valid_utf8(text: Column) -> Column:
-    """Whether the bytes of a text are valid UTF-8; Spark 3.5 has no function for it."""
+    """Whether the bytes of a string are valid UTF-8; Spark 3.5 has no function for it."""
     if VERSION >= (4, 0):
         return sf.is_valid_utf8(text)
     return sf.encode(sf.decode(text.cast("binary"), "UTF-8"), "UTF-8") == text.cast("binary")
@@ -154,7 +154,7 @@ def try_cast(value: Column, data_type: str) -> Column:
 
 
 def type_of_ddl(text: str) -> DataType:
-    """The type, or the columns, that a text of DDL describes."""
+    """Parse a DDL string: a type, or the columns of a struct."""
     if VERSION >= (4, 0):
         return DataType.fromDDL(text)
     return types._parse_datatype_string(text)
@@ -170,7 +170,7 @@ def condition_of(error: PySparkException) -> str | None:
 def repartition_by_id(rows: DataFrame, num_partitions: int, number: Column) -> DataFrame:
     """Put each row into the partition with the row's number, an int from 0.
 
-    Before Spark 4.1, each number is replaced by one whose hash leads to this partition.
+    Before Spark 4.1, each number is replaced by a number that Spark hashes to this partition.
     """
     if VERSION >= (4, 1):
         return rows.repartitionById(num_partitions, number)

@@ -63,7 +63,8 @@ def plan_clause(
         definition: The table after the merge.
         table: For messages.
         now_ms: Time of the merge, in milliseconds since the Unix epoch.
-        unmatchable: Minimum length of new keys, by column.
+        unmatchable: Minimum length of inserted keys, by column. A shorter key would match no
+            source row.
         meets: The condition for a match; needed only if keys do not detect empty texts.
 
     Raises:

@@ -52,10 +52,10 @@ def _flag(value: Any) -> bool | None:
 
 
 _KNOWN: Mapping[str, tuple[Callable[[Any], Any], str]] = {
-    "comment": (lambda value: value if isinstance(value, str) else None, "a text"),
+    "comment": (lambda value: value if isinstance(value, str) else None, "a string"),
     CURRENT_DEFAULT: (_text, "a SQL string"),
     _GENERATED: (_text, "a SQL string"),
-    "delta.invariants": (_text, 'a text such as {"expression": {"expression": "a > 0"}}'),
+    "delta.invariants": (_text, 'a string such as {"expression": {"expression": "a > 0"}}'),
     f"{_IDENTITY}start": (_whole_number, "a whole number"),
     f"{_IDENTITY}step": (_whole_number, "a whole number"),
     f"{_IDENTITY}highWaterMark": (_whole_number, "a whole number"),

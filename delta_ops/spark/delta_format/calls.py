@@ -51,12 +51,12 @@ def remember(target: object, calls: Calls) -> None:
 
 
 def session_of(target: Any) -> SparkSession:
-    """The session of a reader or writer of any kind."""
+    """The session of a reader or writer, batch or streaming, classic or Connect."""
     for name in ("_spark", "_client", "_session"):
         found = getattr(target, name, None)
         if found is not None:
             return found  # type: ignore[no-any-return]
-    raise AttributeError(f"{type(target).__name__} does not reveal its session")
+    raise AttributeError(f"{type(target).__name__} has no attribute with its session")
 
 
 def frame_of(writer: Any) -> DataFrame:

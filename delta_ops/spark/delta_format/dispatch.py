@@ -154,7 +154,7 @@ def _save_as_table(
 
 
 def _location(spark: SparkSession, name: str) -> str | None:
-    """Location of a table in the catalog; None if it has none, or without SQL support."""
+    """Location of a table in the catalog; None if unknown, or if SQL is not supported."""
     return find_location(spark, name) if is_provided(spark) else None
 
 

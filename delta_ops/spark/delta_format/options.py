@@ -188,7 +188,7 @@ class Options:
     """Name and value, by the name in lower case."""
 
     def text(self, name: str) -> str | None:
-        """The value as text; None if the option is not set."""
+        """The value as a string; None if the option is not set."""
         found = self.texts.get(name.lower())
         return None if found is None else found[1]
 
@@ -274,7 +274,7 @@ def options_for(use: Use, texts: Mapping[str, tuple[str, str]]) -> Options:
                 f"{option.name} is not supported by {use.value} with delta_ops; {option.cure}"
             )
         elif use in option.ignored_by:
-            logger.warning("the option %s has no effect in %s of Delta", option.name, use.value)
+            logger.warning("Delta ignores the option %s in %s", option.name, use.value)
         elif use not in option.used_by:
             uses = option.used_by or option.ignored_by or option.refused_by
             users = " and ".join(sorted(each.value for each in uses))
@@ -288,7 +288,7 @@ def instant_of(name: str, text: str, time_zone: str) -> datetime:
     """Parse a time, in the session's time zone unless it has a zone.
 
     Raises:
-        InvalidRequestError: The text is no time.
+        InvalidRequestError: The string is not a time.
     """
     try:
         found = parse(text.strip(), TIMESTAMP, time_zone=time_zone)

@@ -142,7 +142,7 @@ def _provide_sql(spark: SparkSession) -> None:
 
 
 def _open_for_sql(spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
-    """Read a table that a SQL statement names, with the options of its entry."""
+    """Read a table that a SQL statement names, with the options of its catalog entry."""
     known = {
         name.lower(): (name, plain_path(value) if name.lower() == "path" else value)
         for name, value in options.items()

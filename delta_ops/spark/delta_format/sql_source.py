@@ -174,7 +174,7 @@ class _Answers(NamedTuple):
 
 
 class _Table:
-    """A table in queries, with the columns that Spark has seen."""
+    """A table that Spark SQL reads; its columns are as they were when it was opened."""
 
     def __init__(self, spark: SparkSession, options: Mapping[str, str], open_table: Open) -> None:
         self._spark, self._open = spark, partial(open_table, spark, options)
@@ -203,7 +203,7 @@ class _Table:
             )
 
     def answer(self, question: str) -> Any:
-        """Return the columns, the size, or the rows of the latest version."""
+        """Return what Spark requests: the columns, the size, or the rows of the latest version."""
         match question:
             case "schema":
                 return self._schema

@@ -172,7 +172,10 @@ def _mode(mode: str | None) -> Mode:
 
 
 def _partition_by(names: Sequence[str] | None, df: DataFrame) -> tuple[str, ...] | None:
-    """The columns as spelled in the data. An unknown column is rejected later, by its name."""
+    """The partition columns as the data spell them.
+
+    An unknown column keeps its name, and the write rejects it.
+    """
     if not names:
         return None
     exact_names = {name.lower(): name for name in df.columns}

@@ -1,5 +1,7 @@
 """Merge clauses: compiles each clause of a merge to Spark columns.
 
+The occasion of a clause is the kind of rows that it is for: matched rows, source rows without a
+match, or rows of the table without a match.
 Clauses for rows of the table are numbered in the order of their evaluation: first the clauses for
 matched rows, then the clauses for rows without a match. Insert clauses have their own numbers.
 """
@@ -112,7 +114,8 @@ def plan_clause(
         find: Finds a column of either side.
         definition: The table as the merge leaves it.
         table: For messages.
-        unmatchable: Minimum length of inserted keys, by column.
+        unmatchable: Minimum length of inserted keys, by column. A shorter key would match no
+            source row.
 
     Raises:
         InvalidRequestError: A name, type or value does not fit.

@@ -1,12 +1,11 @@
-"""Merge in one pass: rewrites files at once if each of them almost certainly has matches.
+"""Merge in one pass: rewrites files without finding pairs of rows first.
 
 This needs a source where no row of the table can match two rows, and files that are each likely to
-contain many matches. The merge then skips the search for pairs. It reads each file once and
-rewrites it joined with the source. In the same job it inserts the source rows whose keys are
-outside the key ranges of all files. Bitmaps then show the touched files and the matched source
-rows. If a file was not touched, or an inserted source row matched after all, the written files are
-discarded, and the merge continues with `merge_pairs`. Source rows that were expected to match and
-did not are inserted afterwards.
+contain many matches. The merge reads each file once, joins it with the source, and rewrites it. In
+the same job it inserts the source rows whose keys are outside the key ranges of all files. Bitmaps
+then show the touched files and the matched source rows. If a file was not touched, or an inserted
+source row matched after all, the written files are discarded, and the merge continues with
+`merge_pairs`. Source rows that were expected to match and did not are inserted afterwards.
 """
 
 from __future__ import annotations

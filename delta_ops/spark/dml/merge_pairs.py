@@ -53,7 +53,7 @@ class Pairs:
 
     @property
     def may_repeat(self) -> bool:
-        """Whether a row of the table may be in several pairs, and any pair may decide."""
+        """Whether a row of the table may be in several pairs, which then give the same result."""
         return self.plan.allows_repeats and not self.covered.is_unique
 
     @lazy

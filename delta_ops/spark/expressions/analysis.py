@@ -170,7 +170,7 @@ def _why_not_understood(error: PySparkException | Py4JJavaError) -> str:
 
 
 def _is_constant_on_connect(condition: Column, rows: DataFrame) -> bool:
-    """Whether a condition is known to have texts and no column."""
+    """Whether a condition is known to have string literals and no column."""
     given: Any = condition
     if not _has_texts(given._expr) or _SHOWS_TIME.search(str(condition)):
         return False

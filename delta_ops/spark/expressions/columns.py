@@ -161,7 +161,7 @@ def physical_text(value: Any) -> str | None:
 
 
 def parse_physical_text(text: Column, data_type: DataType) -> Column:
-    """Parse a text from `physical_text`."""
+    """Parse a string from `physical_text`."""
     match data_type:
         case t if t == BINARY:
             return sf.unhex(text)

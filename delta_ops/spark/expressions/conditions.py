@@ -97,9 +97,9 @@ class SparkCondition:
     ) -> Expression | None:
         """The condition as a delta_ops expression; None if there is no equivalent.
 
-        A Spark column needs a text from `sql_of`. The result is None if the condition uses dates or
-        times and the session is not in UTC, because they would mean other times. It is also None if
-        session settings change the meaning of the text.
+        A Spark column needs a SQL string from `sql_of`. The result is None if the condition uses
+        dates or times and the session is not in UTC, because they would mean other times. It is
+        also None if session settings change the meaning of the string.
 
         Args:
             spark: The session that evaluates the condition.
@@ -205,7 +205,7 @@ def condition_of(
 
 
 def simplify_text(text: str, spark: SparkSession, schema: StructType) -> Predicate | str:
-    """Return the predicate of a text, as `simplify_condition`, if Spark would read it alike."""
+    """Convert a SQL string to a predicate if both mean the same in this session."""
     found = simplify_condition(text)
     if not isinstance(found, Predicate) or _reads_otherwise(spark, text):
         return text
@@ -215,7 +215,7 @@ def simplify_text(text: str, spark: SparkSession, schema: StructType) -> Predica
 def has_times_of_session(
     predicate: Predicate, text: str, spark: SparkSession, schema: StructType
 ) -> bool:
-    """Whether a text compares instants, and the session is not in UTC, as the predicate is."""
+    """Whether a SQL string contains times that the session reads in another zone than UTC."""
     if session_time_zone(spark) in _UTC:
         return False
     names = {name.lower() for name in columns(predicate)}
@@ -226,7 +226,7 @@ def has_times_of_session(
 def validate_times(
     condition: Predicate | Expression | str | None, spark: SparkSession, schema: StructType
 ) -> None:
-    """Reject a text that means other instants to the session than to a predicate.
+    """Reject a SQL string with times that the session reads in another zone than UTC.
 
     Raises:
         InvalidRequestError: The message has the cure.
@@ -245,7 +245,7 @@ def validate_times(
 
 
 def _reads_otherwise(spark: SparkSession, text: str) -> bool:
-    """Whether the session may read a text differently from delta_ops expressions."""
+    """Whether the session may parse a SQL string differently from delta_ops expressions."""
     return "${" in text or any(
         mark in text and (spark.conf.get(setting, None) or "").lower() == "true"
         for mark, setting in _READ_OTHERWISE
@@ -294,7 +294,7 @@ def validate_names(names: Iterable[Any], spark: SparkSession, find: Find) -> Non
     """Reject column names in double quotes if the session reads these as strings.
 
     Args:
-        names: Conditions and values. Only SQL texts, expressions and columns are checked.
+        names: Conditions and values. Only SQL strings, expressions and columns are checked.
         spark: The session that evaluates them.
         find: Finds columns.
 

@@ -80,8 +80,8 @@ def read(
     Args:
         columns: Column names in output order. None: all columns.
         predicate: Only matching rows are returned: from `col` or `parse_predicate`, an expression,
-            a text of Spark SQL, or a Column. Files that cannot contain any are skipped. Times in a
-            text are in the time zone of the session.
+            a Spark SQL string, or a Column. Files that cannot contain any are skipped. Times in a
+            string are in the time zone of the session.
         version: The version to read. Excludes `timestamp`.
         timestamp: Read the version at this time, in UTC unless it has a zone.
         ref: Read the version of a tag, such as `tag:2026-11`; see `delta_ops.versioning`.
@@ -122,7 +122,7 @@ def read(
 def _condition_of(
     predicate: Predicate | Expression | Column | str, spark: SparkSession, snapshot: Snapshot
 ) -> tuple[Predicate, Condition | None]:
-    """The predicate for files, and a condition for rows if it says more than the predicate."""
+    """A predicate that skips files, and the condition for rows; None if the predicate suffices."""
     if isinstance(predicate, str):
         predicate = simplify_text(predicate, spark, snapshot.schema)
     if isinstance(predicate, Predicate):
@@ -132,7 +132,7 @@ def _condition_of(
 
 
 def read_marked(spark: SparkSession, snapshot: Snapshot, marks: Mapping[str, str]) -> DataFrame:
-    """Read all rows and columns with scans that carry `marks`; see `scan`.
+    """Read all rows and columns, and mark the scans with `marks`; see `scan`.
 
     Raises:
         OutsideFileError: A file is outside the table and may not be read from there.

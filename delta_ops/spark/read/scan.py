@@ -1,4 +1,4 @@
-"""Scan: reads the files of the log in the best way that the session supports.
+"""Scan: reads the files of the log in the fastest way that the session supports.
 
 On a classic session the files become a relation over a `file_index`. On other sessions, and where
 the index is unavailable, Spark's reader gets the paths, and the values from the log are looked up

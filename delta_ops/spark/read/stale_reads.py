@@ -2,8 +2,8 @@
 
 A DataFrame from `format("delta")` reads the version that was the latest at load time. If it
 overwrites its own table, commits since then would be lost silently. The scans of such a DataFrame
-therefore carry the table id and the version, and a writer checks them. A read of an explicit
-version or time is deliberate, so its scans carry no mark.
+are therefore marked with the table id and the version, and a writer checks the marks. A read of an
+explicit version or time is deliberate, so its scans have no mark.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MARK = "delta_ops.latest"
 
 
 def read_latest(spark: SparkSession, snapshot: Snapshot) -> DataFrame:
-    """Read all rows and columns of the latest version, with scans that carry the version.
+    """Read all rows and columns of the latest version, and mark the scans with the version.
 
     Args:
         snapshot: The latest version.

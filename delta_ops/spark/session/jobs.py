@@ -117,7 +117,7 @@ class Together:
         self._canceller: threading.Thread | None = None
 
     def bind(self, call: Callable[_P, _T]) -> Callable[_P, _T]:
-        """Wrap a call for one use in any thread. It runs with this thread's session settings."""
+        """Wrap a call that any thread can run once, with the session settings of this thread."""
         inherited = thread_target(self._spark, call)
 
         def call_noted(*args: _P.args, **kwargs: _P.kwargs) -> _T:
@@ -176,7 +176,7 @@ def _report_until_done(
 
 
 def _run_remotely(spark: Any, call: Callable[[], _T], tag: str, on_tasks: OnTasks | None) -> _T:
-    """Run a call on a Connect session, which has no JVM connection to break."""
+    """Run a call on a Connect session, where an interrupt breaks no JVM connection."""
     with contextlib.ExitStack() as entered:
         spark.addTag(tag)
         entered.callback(spark.removeTag, tag)

@@ -157,7 +157,7 @@ class _Tasks:
         self._by_stage[stage] = (done, total)
 
     def sums(self) -> tuple[int, int]:
-        """Numbers of finished tasks and of all tasks."""
+        """The number of finished tasks and the number of all tasks."""
         return sum(done for done, _ in self._by_stage.values()), sum(
             total for _, total in self._by_stage.values()
         )

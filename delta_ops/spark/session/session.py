@@ -202,7 +202,7 @@ def _leave(spark: SparkSession, key: _Key, call: _Override) -> None:
 
 
 def _value_in_force(calls: Sequence[_Override], before: str | None) -> str | None:
-    """The innermost value of the first thread."""
+    """The innermost value of the thread whose call began first; `before` without calls."""
     return next((c.value for c in reversed(calls) if c.thread == calls[0].thread), before)
 
 

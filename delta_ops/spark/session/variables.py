@@ -1,4 +1,4 @@
-"""Session variables: escapes SQL texts so that Spark replaces no variables in them.
+"""Session variables: escapes SQL so that Spark replaces no variables in it.
 
 Before parsing, Spark replaces `${name}` anywhere in a text by a setting, an environment variable or
 a system property, also inside names and string literals. If `${` is meant literally, as in a column
@@ -30,7 +30,7 @@ def names_like_variables(*schemas: StructType) -> frozenset[str]:
 
 
 def escape_variables(text: str, names: Set[str] | None = None) -> str:
-    """Rewrite a SQL text so that Spark finds no variables in it.
+    """Rewrite SQL so that Spark finds no variables in it.
 
     Args:
         names: Escape only these names. None: escape all names and string literals.

@@ -56,7 +56,7 @@ def streaming_rows(
 def reader_of(
     log: DeltaLog, open_stream: Callable[[], TableStream], schema: StructType
 ) -> DataSourceStreamReader:
-    """The reader for the version of this process: a server may have another one than its client."""
+    """The reader for this process's version of Spark: server and client may differ in version."""
     if VERSION < STREAM_LIMITS:
         return TableReader(log, open_stream, schema)
     from delta_ops.spark.streaming.limited_reader import LimitedReader

@@ -38,7 +38,7 @@ class _Files(InputPartition):
 class TableReader(DataSourceStreamReader):
     """A table as a Python data source of Spark. An empty offset is the position before all rows.
 
-    A batch has all rows that are there. `LimitedReader` has the limits of the reader's options.
+    A batch has all available rows. `LimitedReader` applies the limits of the reader's options.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class TableReader(DataSourceStreamReader):
 
 
 def offset_of(fields: dict[str, Any]) -> StreamOffset | None:
-    """The offset in the text of Spark's checkpoint; None before all rows."""
+    """Convert an offset from Spark's checkpoint; None for the empty offset before all rows."""
     return stream_offset_from_json(json.dumps(fields)) if fields else None
 
 

@@ -28,7 +28,7 @@ def gather_partitions(rows: DataFrame, definition: TableDefinition) -> DataFrame
     """Shuffle rows so that each partition is in as few tasks as the file size allows.
 
     Args:
-        rows: With the partition columns under their names in the log.
+        rows: The partition columns are named as in the log.
     """
     if not _is_enabled(definition):
         return rows
