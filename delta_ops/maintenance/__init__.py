@@ -1,6 +1,6 @@
 """Maintenance: keep tables fast and cheap. `plan_x` decides and changes nothing, `x` acts.
 
-Every operation takes `dry_run`, and one that finds nothing to do commits nothing.
+Every operation takes `dry_run`. An operation without work commits nothing.
 """
 
 from delta_ops.maintenance.backfill_statistics.act import BackfillResult, backfill_statistics

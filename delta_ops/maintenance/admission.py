@@ -1,8 +1,8 @@
 """Admission: validates that maintenance may change a table.
 
 Operations that write rows or checkpoints require every feature that a writer must support. Vacuum,
-log clean-up and log compaction write neither. For each feature they must know which files the table
-needs because of it, and what it means for the files of the log. They reject a table with an unknown
+log clean-up and log compaction write neither. For each feature they must know which files it makes
+the table need, and how it affects the files of the log. They reject a table with an unknown
 feature, with or without the feature `vacuumProtocolCheck`.
 
 Operations that delete files also check `_delta_ops/format.json`. The file exists if the table has

@@ -1,7 +1,7 @@
 """Busy tables: runs an operation that depends on all rows beside frequent commits.
 
-The first commit wins, so such an operation never succeeds if others commit all the time. It can be
-retried until a time limit. It can also make the writers wait, if they commit under a shared lock.
+The first commit wins, so such an operation never succeeds if other writers commit all the time. It
+can be retried until a time limit. It can also make the writers wait, if they share a lock.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def insist(
 
 @contextmanager
 def _holding_writers(log: DeltaLog) -> Iterator[DeltaLog]:
-    """A handle of the table while nobody else can commit the next version."""
+    """Yield a handle of the table and hold the lock, so that no other writer can commit."""
     latest = log.snapshot().version
     path = f"{log.log_directory}/{commit_name(latest + 1)}"
     with log.storage.holding_lock(path) as storage:

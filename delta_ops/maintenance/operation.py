@@ -45,7 +45,7 @@ class Request:
 
     @property
     def own_clock(self) -> Clock | None:
-        """The caller's clock; None: operations that depend on the age of files use the store's."""
+        """The caller's clock. None: the store's clock, if the operation compares ages of files."""
         return None if self.clock is system_clock else self.clock
 
 

@@ -27,7 +27,7 @@ def maintenance_txn(
 
     Args:
         operation: `optimize`, `restore`, `revert`, `repair`.
-        request: Text that is the same for the same work.
+        request: A string that is equal for equal work.
         request_id: The caller's id of one request and all its reruns.
         table_id: The id of the table after the commit, if it differs from the snapshot's.
     """

@@ -1,7 +1,7 @@
 """Set back: restores the txn versions of applications whose writes are undone.
 
-Source: PROTOCOL.md, "Transaction Identifiers". A txn cannot be removed: an application that had
-none gets -1, which is below every count.
+Source: PROTOCOL.md, "Transaction Identifiers". A txn cannot be removed: an application without an
+earlier txn gets -1, which is below every version that an application uses.
 """
 
 from __future__ import annotations

@@ -179,7 +179,7 @@ def due_finding(
 
     Args:
         cure: The advice if it is due.
-        is_due: Whether it is due; None: if the value is positive and reaches the threshold.
+        is_due: Whether it is due. None: due if the value is positive and reaches the threshold.
     """
     if is_due is None:
         is_due = value > 0 and value >= threshold

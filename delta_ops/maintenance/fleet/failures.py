@@ -24,7 +24,7 @@ class Failure:
 
 
 def failure_of(error: Exception) -> Failure:
-    """The error as a row shows it; an error that is not ours shows only its class."""
+    """The class and the message of an error; an unexpected error gets a general message."""
     if isinstance(error, DeltaOpsError):
         return Failure(kind=type(error).__name__, message=str(error))
     message = (

@@ -46,7 +46,7 @@ def find_tables(
         nested: Also search the directories of tables, which lists their data directories.
 
     Raises:
-        InvalidRequestError: The prefix is no place.
+        InvalidRequestError: The prefix is not a valid location.
         StorageError: The prefix itself cannot be listed.
 
     Examples:

@@ -41,7 +41,7 @@ _NOTHING_SAVED = {"bytes": 0, "live_files": 0, "commits_to_replay": 0}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableHealth:
-    """A table of a fleet: a report, or why there is none."""
+    """A table of a fleet: its report, or the failure."""
 
     table: str
     report: HealthReport | None = None

@@ -191,8 +191,8 @@ def load_figures(log: DeltaLog, *, clock: Clock = system_clock) -> HealthFigures
 def _open(log: DeltaLog, listing: LogListing) -> Snapshot:
     """Open the latest version from a listing; fall back to the usual way.
 
-    A listing that was overtaken by writers or a clean-up may have holes, and a log with a base
-    needs more than its own files.
+    The listing may have gaps if writers or a clean-up changed the log meanwhile, and a log with a
+    base needs more than its own files.
     """
     if log.base is None:
         try:

@@ -257,7 +257,7 @@ def _would_differ(store_ms: int, now_ms: int, retention_ms: int) -> bool:
 
 
 def _prove_boundary(log: DeltaLog, plan: LogCleanupPlan) -> None:
-    """Read the state that every remaining version will depend on."""
+    """Read the boundary checkpoint in full: every remaining version will depend on it."""
     snapshot = log.snapshot(plan.boundary_version)
     snapshot.transactions()  # a checksum may have supplied them instead of the checkpoint
     # Every column is read: once the commits are gone, an unreadable column is lost, and no other
@@ -274,7 +274,11 @@ def _prove_boundary(log: DeltaLog, plan: LogCleanupPlan) -> None:
 
 
 def _make_way(log: DeltaLog, plan: LogCleanupPlan) -> None:
-    """Prepare the log before the first checkpoint or commit is deleted."""
+    """Prepare the log for the first deletion of a checkpoint or commit.
+
+    Writes a checkpoint with a classic name if the plan needs one. Deletes the hint if it names a
+    checkpoint that will be deleted.
+    """
     if plan.compatible_version is not None:
         write_compatible_checkpoint(log.storage, log.log_directory, plan.compatible_version)
     if plan.checkpoints and plan.boundary_version is not None:
@@ -323,7 +327,7 @@ def _delete_planned(
 
 
 def _named_sidecars(log: DeltaLog, plan: LogCleanupPlan, sidecars: Sequence[FileInfo]) -> set[str]:
-    """The sidecars that an existing checkpoint refers to at this moment."""
+    """The sidecars that an existing checkpoint refers to; read just before a deletion."""
     files = log.storage.list_from(log.log_directory, "")
     return referenced_sidecars(
         log.storage, top_level_files(files, plan), {info.path for info in sidecars}

@@ -5,7 +5,8 @@ docs/decisions/018-log-cleanup.md.
 
 1. The cutoff is `delta.logRetentionDuration` before now, rounded down to midnight (UTC).
 2. The boundary is the newest complete checkpoint of a version that was committed at or before the
-   cutoff. Commit times are first raised to grow with versions: a copied log has random times.
+   cutoff. A commit time that is not later than its predecessor's is first raised, because a copied
+   log has random times.
    In-commit timestamps take precedence where commits have them. A multi-part checkpoint with a
    missing part does not count.
 3. The boundary checkpoint, the commit of its version and everything after stay. Every version that
@@ -269,7 +270,7 @@ def _expired_version(
 
 
 def _is_all_younger(listing: LogListing, cutoff_ms: int) -> bool:
-    """Whether all files are newer than the cutoff; versions count as no older than their files."""
+    """Whether all files are newer than the cutoff; a version is at least as new as its files."""
     of_checkpoints = (part for each in listing.checkpoints for part in each.parts)
     infos = (*listing.commits.values(), *of_checkpoints)
     return all(info.modified_ms > cutoff_ms for info in infos)
@@ -314,7 +315,7 @@ def _cut_listing(boundary: int | None, listing: LogListing) -> LogListing:
 def _other_expired_files(
     listed: Sequence[FileInfo], listing: LogListing, boundary: int
 ) -> Mapping[str, list[FileInfo]]:
-    """Expired files other than commits, by the field of the plan."""
+    """Expired files other than commits, by the name of their field in the plan."""
     found: dict[str, list[FileInfo]] = {"checkpoints": [], "compactions": [], "checksums": []}
     commits = {info.path for info in listing.commits.values()}
     for info in listed:

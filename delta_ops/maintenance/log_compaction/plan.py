@@ -50,7 +50,7 @@ def plan_compact_log(
         table: For messages.
 
     Raises:
-        InvalidRequestError: The versions are no range.
+        InvalidRequestError: The versions are not a valid range.
         VersionNotFoundError: The range ends after the latest version.
         LogCorruptError: A commit of the range is missing.
 

@@ -141,7 +141,7 @@ def _is_axis(path: ColumnPath, snapshot: Snapshot) -> bool:
 def _usable(
     read: RecordedRead, snapshot: Snapshot, axes: frozenset[ColumnPath]
 ) -> Predicate | None:
-    """The resolved predicate of a read; None if no layout can help it."""
+    """The resolved predicate of a read; None if no layout can skip files for it."""
     try:
         predicate = resolve(parse_predicate(read.predicate), snapshot.schema)
     except InvalidRequestError:  # it uses columns that were dropped

@@ -37,7 +37,7 @@ _STORED_COLUMNS = "delta_ops.zorderBy"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderTags:
-    """The tag texts of an order."""
+    """The tag values of an order."""
 
     columns: str
     """Column names that users see."""
@@ -47,7 +47,7 @@ class OrderTags:
 
 
 def order_tags(snapshot: Snapshot, order: CurveOrder) -> OrderTags:
-    """Convert an order of the table's columns to tag texts."""
+    """Convert an order of the table's columns to tag values."""
     return OrderTags(
         columns=_names_text(order.columns),
         stored_columns=_names_text(

@@ -28,7 +28,7 @@ def depth_of(files: FileColumns) -> int:
     """The greatest depth of any partition.
 
     Args:
-        files: With their ranges.
+        files: Loaded with ranges.
     """
     depths = (
         max_depth([Ranges(each.lows[numbers], each.highs[numbers]) for each in files.ranges])
@@ -38,7 +38,7 @@ def depth_of(files: FileColumns) -> int:
 
 
 def max_depth(ranges: Sequence[Ranges]) -> int:
-    """The most boxes around one point; approximate for thousands of boxes on several axes.
+    """The maximum number of boxes around one point; approximate for thousands on several axes.
 
     Args:
         ranges: The boxes, on each axis.

@@ -193,7 +193,7 @@ def _live_bytes(add: AddFile) -> float:
 
 
 def depth_after(snapshot: Snapshot, plan: OptimizePlan) -> int:
-    """The clustering depth after a plan with an order, with each group as one file."""
+    """The expected clustering depth after an ordering plan; each group counts as one file."""
     assert plan.order
     files = load_file_columns(snapshot, plan.order, with_ranges=True)
     paths, groups = [], []

@@ -128,7 +128,7 @@ def load_file_columns(
 
 
 def axes_of(snapshot: Snapshot, order: CurveOrder) -> Axes:
-    """The columns of an order, by physical names."""
+    """The columns that rows are ordered by: the type by physical path."""
     types = dict(leaves(snapshot.schema))
     return {physical_path(path, snapshot.schema): types[path] for path in order.columns}
 
@@ -149,7 +149,7 @@ def _own_files(
 
 
 def _bounds(stats: pa.Array, axes: Axes) -> Iterator[pa.Array]:
-    """For each column its lowest and highest value as sort keys, and whether it has values."""
+    """Three arrays for each column: lowest value, highest value, and whether there are values."""
     domains = dict(domains_at_once(stats, axes))
     missing = {path: data_type for path, data_type in axes.items() if path not in domains}
     domains |= domains_one_by_one(stats, missing) if missing else {}
@@ -185,7 +185,7 @@ def _number_partitions(values: Sequence[pa.Array], num_files: int) -> Ints:
 
 
 def _codes(texts: pa.Array) -> Ints:
-    """Number texts from 0; equal texts have the same number."""
+    """Number strings from 0; equal strings have the same number."""
     codes: Ints = texts.dictionary_encode(null_encoding="encode").indices.cast("int64").to_numpy()
     return codes
 

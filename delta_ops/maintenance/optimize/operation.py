@@ -13,7 +13,7 @@ from delta_ops.protocol.schema.column_names import name_of_path
 
 
 def take_arguments(request: Request) -> dict[str, Any]:
-    """The arguments of a rewrite that come from a request."""
+    """Arguments of a rewrite, taken from a request of `maintain`."""
     return {
         "engine": request.engine,
         "clock": request.clock,

@@ -93,8 +93,7 @@ class OptimizePlan:
         return replace(self, groups=tuple(taken)), replace(self, groups=rest)
 
     def keep_files(self, paths: Collection[str], least: int) -> OptimizePlan:
-        """The plan without files of other paths.
-
+        """The plan with only the files of these paths.
         Args:
             least: Groups that are left with fewer files are dropped.
         """
@@ -207,12 +206,12 @@ def split_by_partition(files: Iterable[AddFile]) -> list[list[AddFile]]:
 
 
 def age_key(add: AddFile) -> tuple[int, str]:
-    """A sort key that makes files neighbours if they were written at about the same time."""
+    """A sort key by modification time, so that files written together are neighbours."""
     return add.modification_time, add.path
 
 
 def small_file_limit(target_size_bytes: int) -> int:
-    """The size in bytes that makes a file large enough."""
+    """The default minimum size in bytes of a file that is not small: 3/4 of the target size."""
     return -(-target_size_bytes * 3 // 4)
 
 

@@ -99,7 +99,7 @@ def plan_order(
 
 
 class Chosen(NamedTuple):
-    """The files of a partition to lay out, by number."""
+    """The files of a partition to lay out, as positions in `FileColumns`."""
 
     files: Ints
     last_in_place: Ints = _NONE
@@ -109,7 +109,7 @@ class Chosen(NamedTuple):
 def choose_files(
     files: FileColumns, *, limit: int, full: bool = False, max_group_bytes: int = MAX_GROUP_BYTES
 ) -> list[Chosen]:
-    """Choose files for `plan_order`, by partition; the result may have empty entries.
+    """Choose files for `plan_order` in each partition; an entry of the result may be empty.
 
     Args:
         files: If they have ranges (for one column), the choice follows overlaps.

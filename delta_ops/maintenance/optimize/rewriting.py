@@ -63,8 +63,7 @@ class Rewriting:
         done: int = 0,
         to_come: int = 0,
     ) -> None:
-        """Start without written files.
-
+        """Create the state of a run that has written no file.
         Args:
             done: Number of groups in earlier commits of the run, for progress.
             engine: The groups of a function are rewritten one by one.
@@ -164,7 +163,7 @@ class Rewriting:
     def _rewrite_all(
         self, groups: Sequence[RewriteGroup], note: Callable[[RewriteGroup, Staged], None]
     ) -> None:
-        """Rewrite groups that share no file, and record each in its turn."""
+        """Rewrite groups that share no file, several at a time if possible, and record each."""
         total = self.done + len(groups) + self._to_come
 
         def take(written: tuple[int, Staged]) -> None:

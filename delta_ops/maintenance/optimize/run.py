@@ -68,7 +68,7 @@ class RewriteRequest(ABC):
     @property
     @abstractmethod
     def identity(self) -> str:
-        """Text that is equal for equal work: of two runs with equal texts, one commits."""
+        """A string that is equal for equal work: of two runs with one string, one commits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -330,7 +330,7 @@ class Remaining:
             self.plan = again if self._left_bytes is None else again.take_within(self._left_bytes)
 
     def _take_files_of(self, snapshot: Snapshot) -> None:
-        """Update the plan's files from the log: some are gone or have deletion vectors."""
+        """Update the plan's files from the log: some may be gone or have new deletion vectors."""
         live = _find_live(self.plan.files, snapshot)
         self.files_left += self.plan.num_files - len(live)
         there = self.plan.keep_files(live, self._least)
@@ -341,7 +341,7 @@ class Remaining:
         self.plan = replace(there, groups=tuple(groups))
 
     def _take_plan(self, planned: Planned) -> None:
-        """Replace the plan by another plan, limited to its files."""
+        """Replace the plan by a new plan, without the files that the old plan does not have."""
         num_files = self.plan.num_files
         self.plan_again = planned.plan_again
         self.plan = planned.plan.keep_files({add.path for add in self.plan.files}, self._least)
@@ -360,7 +360,7 @@ def _find_live(adds: Iterable[AddFile], snapshot: Snapshot) -> dict[str, AddFile
 
 
 def _is_same_table(before: Snapshot, after: Snapshot) -> bool:
-    """Whether a plan for one version applies to the other, apart from its files."""
+    """Whether protocol, metadata and clustering agree, so that only files may have changed."""
     return (
         before.protocol == after.protocol
         and only_moves_marks(before.metadata, after.metadata)

@@ -1,8 +1,8 @@
 """Purge: rewrites files because of their content, not their size. No commit changes a row.
 
 Rows that deletion vectors mark are physically gone once vacuum has deleted the old files. Files
-without statistics get statistics. Files of an old schema, of another compression or with large row
-groups are written by the current settings of the table; these reasons are found in the footers.
+without statistics get statistics. Files with an old schema, another compression or large row groups
+are rewritten with the current settings of the table; footers show which files these are.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def purge(
     clock: Clock = system_clock,
     on_event: OnEvent = ignore,
 ) -> OptimizeResult:
-    """Rewrite files that have deletion vectors or another requested fault.
+    """Rewrite files that have deletion vectors, or another property that the caller names.
 
     Args:
         deleted_share: Rewrite files with at least this share of deleted rows, from 0 to 1; 0: any
@@ -284,7 +284,7 @@ def _columns(schema: pa.Schema) -> set[tuple[str, object]]:
 
 
 def _shape(kind: pa.DataType) -> object:
-    """A type without element names and nullability, which engines write differently."""
+    """A type without element names and nullability, in which writers differ."""
     if pt.is_struct(kind):
         names = {field.name for field in kind}
         if {"metadata", "value"} <= names <= _VARIANT:

@@ -1,1 +1,1 @@
-"""Repair: `plan` finds faults in the files of a table, `act` repairs some of them."""
+"""Repair: `plan` finds faults in a table's files, `act` repairs faults and reports the others."""

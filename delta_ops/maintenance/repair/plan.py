@@ -5,14 +5,14 @@ Source: PROTOCOL.md, "Action Reconciliation", "Per-file Statistics".
 1. A live file that the store does not have is missing. The caller looks it up by name before it
    changes anything. A file outside the table is looked up in its own store, unless the table's
    handle forbids it.
-2. A live file whose deletion vector is missing can only be reported: without the vector deleted
-   rows would come back, without the file live rows would be lost.
+2. A live file whose deletion vector is missing can only be reported: an entry without the vector
+   would bring deleted rows back, and a removed entry would lose live rows.
 3. A live file that is shorter than the log says was truncated, and can only be reported.
 4. A live file without `numRecords` cannot be skipped by statistics: readers open it for every
    query. A file outside the table has another owner and gets no statistics.
 5. A file that no live file and no tombstone names is an orphan at any age: a writer died, or the
-   log has forgotten the file. It is reported, never deleted. The decision of vacuum applies: a file
-   that vacuum would keep for another reason is no orphan.
+   log has dropped its tombstone. It is reported, never deleted. A file that vacuum would keep for
+   another reason is not an orphan.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def plan_repair(
         links: As for `real_paths`; a file that the log names by a link is no orphan.
 
     Raises:
-        InvalidRequestError: The log no longer has the removes of that time.
+        InvalidRequestError: The log was cleaned up and lacks removes within the retention.
         LogCorruptError: The log is damaged, or the location of a deletion vector cannot be parsed.
 
     Examples:

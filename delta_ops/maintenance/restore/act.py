@@ -1,6 +1,6 @@
 """Restore: brings the table back to an older version in a new commit.
 
-Source: operation, parameters and metrics have the names of Delta Lake; see `plan`.
+Source: Delta Lake, for the names of operation, parameters and metrics; see `plan`.
 
 No file is written, moved or deleted. The versions in between stay readable, and a restore can be
 undone by another restore. Files of the older version must still be in the store. Vacuum deletes
@@ -140,7 +140,7 @@ class RestoreRequest:
 
     @property
     def identity(self) -> str:
-        """The request as text, independent of the versions that can still be read."""
+        """The request as a string, independent of the versions that can still be read."""
         if self.timestamp is not None:
             return f"at {timestamp_ms(self.timestamp)}"
         return str(self.version)
@@ -264,7 +264,7 @@ def _result_of(
 def _plan_existing(
     transaction: Transaction, wanted: Snapshot, *, ignore_missing_files: bool
 ) -> tuple[RestorePlan, list[AddFile]]:
-    """The plan without missing files, and the missing files."""
+    """Split the plan: the plan without the missing files, and the missing files."""
     assert transaction.snapshot
     plan = plan_restore(transaction.snapshot, wanted)
     missing = find_missing(plan.adds, wanted)

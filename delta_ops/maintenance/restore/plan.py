@@ -9,10 +9,10 @@ the rules of Delta Lake where the protocol is silent.
 2. The metadata comes from the older version. The protocol stays the latest: a lower protocol would
    make versions in between unreadable. In-commit timestamps continue once enabled. Domains belong
    to their writers and stay; only the clustering domain comes from the older version.
-3. Applications get the txn version of the older version back, so that a rerun writes the undone
-   rows again; in Delta Lake it does not. An application without a txn there gets -1, which is below
-   every count: a txn cannot be removed. Txns of maintenance stay: they have versions of the table,
-   which only grow.
+3. Each application gets its txn version of the older version back, so that a rerun writes the
+   undone rows again; Delta Lake keeps the txn, so its rerun does not. An application without a txn
+   in the older version gets -1, which is below every batch number, because a txn cannot be removed.
+   Txns of maintenance stay: they contain table versions, which only grow.
 """
 
 from __future__ import annotations

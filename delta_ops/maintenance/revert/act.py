@@ -232,7 +232,7 @@ def _reverting_version(
 
 
 def _reverting_versions(later: list[Commit], app_id: str) -> list[int]:
-    """The versions with the txn of a revert, without undone reverts, which set the txn back."""
+    """The versions of reverts that are not undone; undoing a revert restores the earlier txn."""
     reverted: list[int] = []
     last = NO_VERSION
     for commit in later:

@@ -232,7 +232,7 @@ def _paths(files: pa.Table, table_uri: str) -> set[str]:
 
 
 def _changes_data(commit: Commit) -> bool:
-    """A commit that does not say whether it changes data may have done so."""
+    """Whether a commit may have changed data; true if it does not record it."""
     tables = (commit.adds, commit.removes)
     flags = [flag for files in tables for flag in files["dataChange"].to_pylist()]
     return not flags or any(flag is not False for flag in flags)

@@ -1,1 +1,4 @@
-"""Vacuum: `facts` describe the files, `plan` chooses some, `act` deletes, `commits` logs it."""
+"""Vacuum: `facts` describes files, `plan` chooses files to delete, `act` deletes them.
+
+`commits` records the vacuum in the table's history.
+"""

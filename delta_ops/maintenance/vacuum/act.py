@@ -196,7 +196,7 @@ class VacuumRun:
         self.facts = facts_since(self.facts, self.listing, needed=self.look.needed, keep=kept)
 
     def _refresh(self, plan: VacuumPlan) -> None:
-        """Read the log just before a deletion, and again after START if it has to be committed."""
+        """Read the log just before a deletion. If this commits START, read the log once more."""
         validate_format(self.look.snapshot)
         if self.announced is None:
             self.announced = begin_deletion(
@@ -358,7 +358,7 @@ def first_look(
 
     Raises:
         VersionNotFoundError: A version to keep cannot be read.
-        InvalidRequestError: The log no longer has the removes of that time.
+        InvalidRequestError: The log was cleaned up and lacks removes within the retention.
     """
     kept_versions = frozenset(keep_versions)
     needed = reachable_paths(snapshot, now_ms=now_ms, retention_ms=retention_ms, on_event=on_event)

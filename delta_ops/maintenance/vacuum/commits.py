@@ -83,7 +83,7 @@ class VacuumCommits:
         return self._run is not None
 
     def begin(self, snapshot: Snapshot, plan: VacuumPlan) -> bool:
-        """Commit VACUUM START, unless an earlier START stays in force until the next look.
+        """Commit VACUUM START, unless other writers can still see an earlier START of this run.
 
         Returns:
             Whether a START was committed.

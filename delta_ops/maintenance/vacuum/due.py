@@ -2,8 +2,8 @@
 
 The check is cheap for most tables, where nothing is due. It samples files that expired tombstones
 name and that the log does not need by that name; after a vacuum they are gone. Only if the sample
-has an old file, all facts are loaded as for a vacuum, and they decide: the file may be needed by a
-link or a spelling with other letters, or belong to another table.
+has an old file, all facts are loaded as for a vacuum, and they decide: the file may be needed under
+another name (a link, another letter case), or belong to another table.
 """
 
 from __future__ import annotations

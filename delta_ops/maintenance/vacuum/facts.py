@@ -131,7 +131,7 @@ def facts_since(
 
 
 def places_above(path: str) -> Iterable[str]:
-    """The directories above a path without the table's own, nearest first."""
+    """The directories between the table's root and a path, nearest first; not the root."""
     above = path.rpartition("/")[0]
     while above:
         yield above
@@ -152,7 +152,7 @@ def _other_names(paths: Set[str], listing: TableListing) -> frozenset[str]:
 
 
 def _other_places(paths: Set[str], listing: TableListing) -> frozenset[str]:
-    """Other places of these files and of their directories, as `_other_names` finds them."""
+    """Other listed names of these files and directories, through links or a disk's letter case."""
     if not paths:
         return frozenset()
     names = {info.path for info in listing.files}

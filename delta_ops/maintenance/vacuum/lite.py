@@ -6,7 +6,8 @@ vacuum finds files that no commit removed (files of writers that died). If the l
 unprocessed commit, a lite vacuum is refused, since it would never find the files that the commit
 removed.
 
-The file `_last_vacuum_info` in the log records how far the last vacuum came, as in Delta Lake.
+The file `_last_vacuum_info` in the log records the last version that a vacuum processed, as in
+Delta Lake.
 """
 
 from __future__ import annotations

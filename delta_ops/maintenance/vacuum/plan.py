@@ -78,8 +78,8 @@ def plan_vacuum(
 ) -> VacuumPlan:
     """Choose the files to delete.
 
-    A file stays if some store might find it by the name of a reachable file: through a link, or
-    because only the case or the Unicode composition of the letters differs.
+    A file stays if a store might return it for the name of a reachable file: through a link, or
+    because the names differ only in the case or the Unicode composition of letters.
 
     Args:
         listed: Files under the table root, also hidden files, and empty directories, whose paths

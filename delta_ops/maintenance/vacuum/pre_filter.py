@@ -1,7 +1,7 @@
 """Pre-filter of a listing: counts and drops files that certainly stay.
 
-This saves the size and the time of these files, or the request to look a file up, and the memory
-for them. It decides nothing: the plan over all files is the same.
+This saves memory, and the requests to look up size and time of these files. It decides nothing: the
+plan over all files is the same.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class PreFilter:
         return found
 
     def leave_out(self, reason: Reason) -> None:
-        """Count a file that stays for a reason known to the caller."""
+        """Count a file that the caller keeps for its own reason."""
         self.left_out[reason] += 1
 
     def _one_by_one(self, paths: Sequence[str]) -> Iterator[str]:

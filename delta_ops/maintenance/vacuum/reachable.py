@@ -45,8 +45,8 @@ def reachable_paths(
     """Decoded paths of live files and of files removed less than `retention_ms` ago.
 
     Raises:
-        LogCorruptError: The log names a deletion vector in a way that cannot be parsed.
-        InvalidRequestError: The log no longer has the removes of that time.
+        LogCorruptError: The location of a deletion vector cannot be parsed.
+        InvalidRequestError: The log was cleaned up and lacks removes within the retention.
     """
     paths: set[str] = set()
     for some in stream_reachable(
@@ -165,14 +165,14 @@ def other_names(
     """Listed names that may also find the files of the paths.
 
     Some disks ignore the case of letters and list a file by the name that it was created with; two
-    partitions may share a directory there. Others decompose letters with accents. A path may also
-    name a link with other letters.
+    partitions may share a directory there. Other disks decompose letters with accents. A path may
+    also differ from the name of a link in this way.
 
     Args:
         paths: Decoded, relative to the table.
         listed: Decoded, relative to the table.
         links: As for `real_paths`.
-        may_confuse_letters: Whether the store is such a disk, or may be.
+        may_confuse_letters: Whether the store may be such a disk.
     """
     real = real_paths(paths, links)
     found = {name for name in listed if name in real} if real else set()
@@ -188,7 +188,7 @@ def other_names(
 
 
 def _is_folded(paths: Collection[str]) -> bool:
-    """Whether all names are lower-case ASCII, as in most tables, so that no disk confuses them."""
+    """Whether all names are lower-case ASCII, as in most tables, so that no two can be confused."""
     together = "".join(paths)
     return together.isascii() and together == together.lower()
 
@@ -242,7 +242,7 @@ def unneeded_paths(snapshot: Snapshot, tombstones: pa.Table, horizon_ms: int) ->
         horizon_ms: Milliseconds since the Unix epoch; older tombstones have expired.
 
     Raises:
-        LogCorruptError: The log names a deletion vector in a way that cannot be parsed.
+        LogCorruptError: The location of a deletion vector cannot be parsed.
     """
     expired = tombstones_before(tombstones, horizon_ms)
     if not len(expired):
