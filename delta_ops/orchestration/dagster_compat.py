@@ -27,7 +27,7 @@ _LOOKED_AT = 20
 
 
 def set_data_version(context: dg.OutputContext, version: str) -> None:
-    """Give the materialization of this output a data version of ours.
+    """Set the data version of the materialization of this output.
 
     A context of `dg.build_output_context` has no step, and nobody materializes its output.
     """

@@ -26,7 +26,7 @@ _EVALUATIONS: Version = (1, 11)
 
 
 def version_of(text: str) -> Version:
-    """Major and minor version; 0.0 for a text that is no version."""
+    """Parse the major and minor version; 0.0 for a string that is not a version."""
     found = re.match(r"(\d+)\.(\d+)", text)
     return (int(found[1]), int(found[2])) if found else (0, 0)
 

@@ -229,7 +229,7 @@ def _check_kinds(with_checks: bool | Collection[CheckKind]) -> Collection[CheckK
     for kind in with_checks:
         if kind not in get_args(CheckKind):
             raise InvalidRequestError(
-                f"with_checks has {kind!r}, which is no kind of check; choose from "
+                f"with_checks has {kind!r}, which is not a kind of check; choose from "
                 f"{', '.join(get_args(CheckKind))}"
             )
     return with_checks

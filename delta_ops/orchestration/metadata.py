@@ -183,7 +183,7 @@ def rows_written(metrics: Mapping[str, Any]) -> int:
     """The number of rows that a commit wrote; for a merge, inserted and updated rows.
 
     Args:
-        metrics: The commit's `operationMetrics`, as numbers or texts.
+        metrics: The commit's `operationMetrics`, as numbers or strings.
     """
     names = (_INSERTED, _UPDATED) if _INSERTED in metrics else ("numOutputRows",)
     numbers = [str(metrics.get(name, 0)) for name in names]

@@ -59,7 +59,7 @@ def lake_config(config: Mapping[str, Any]) -> dict[str, Any]:
     """Convert the storage options in a resource's fields to config.
 
     Raises:
-        InvalidRequestError: A secret is written out in root or storage_options.
+        InvalidRequestError: A secret is in plain text in root or storage_options.
     """
     validate_root(config.get("root"))
     if "storage_options" not in config:
@@ -76,8 +76,8 @@ def validate_fields(resource: type[Any], config: Mapping[str, Any]) -> None:
     for name in config:
         if name not in resource.model_fields:
             raise InvalidRequestError(
-                f"{resource.__name__} has no field {name}; there are "
-                f"{', '.join(resource.model_fields)}. How outputs are written stands in metadata"
+                f"{resource.__name__} has no field {name}; its fields are "
+                f"{', '.join(resource.model_fields)}. Settings of outputs belong in metadata"
             )
 
 
@@ -90,15 +90,15 @@ def validate_place(config: Mapping[str, Any], *, needs_root: bool = True) -> Non
     """
     if needs_root and config.get("lake") is None and config.get("root") is None:
         raise InvalidRequestError(
-            "DeltaIOManager does not know where its tables are; give root, or lake with a "
+            "DeltaIOManager has no location for its tables; give root, or lake with a "
             "DeltaLogResource"
         )
     of_lake = ("root", "storage_options", "cache_directory", "lock")
     twice = [name for name in of_lake if config.get(name)]
     if config.get("lake") is not None and twice:
         raise InvalidRequestError(
-            f"DeltaIOManager has lake and {', '.join(twice)}; say that in the DeltaLogResource of "
-            "lake alone"
+            f"DeltaIOManager has lake and {', '.join(twice)}; set {', '.join(twice)} only in the "
+            "DeltaLogResource of lake"
         )
 
 

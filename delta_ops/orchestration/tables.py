@@ -84,7 +84,7 @@ def table_parts(asset_key: dg.AssetKey, metadata: Mapping[str, Any]) -> Sequence
         None if the metadata name no table.
 
     Raises:
-        InvalidRequestError: The value is neither a text nor a list of texts.
+        InvalidRequestError: The value is neither a string nor a list of strings.
     """
     value = metadata.get(TABLE_KEY)
     name = value.value if isinstance(value, dg.MetadataValue) else value
@@ -111,7 +111,7 @@ def uri_elsewhere(asset_key: dg.AssetKey, metadata: Mapping[str, Any], uri: str)
         None if the metadata name no location, or name `uri`.
 
     Raises:
-        InvalidRequestError: The value is not a text, or `delta/table` names another location.
+        InvalidRequestError: The value is not a string, or `delta/table` names another location.
     """
     value = metadata.get("dagster/uri")
     address = value.value if isinstance(value, dg.MetadataValue) else value

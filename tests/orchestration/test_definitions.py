@@ -124,7 +124,7 @@ def test_checks_can_be_left_out(tmp_path: Path, none: Any) -> None:
 
 
 def test_an_unknown_kind_of_checks_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InvalidRequestError, match="'rows', which is no kind of check; choose from"):
+    with pytest.raises(InvalidRequestError, match="'rows', which is not a kind of check; choose"):
         location(tmp_path, [orders], with_checks=["rows"])
 
 
@@ -161,7 +161,7 @@ def test_checks_run_after_the_assets_of_a_run(tmp_path: Path) -> None:
 
 def test_a_key_that_cannot_have_checks_is_named(tmp_path: Path) -> None:
     table = dg.AssetSpec("my table")
-    with pytest.raises(InvalidRequestError, match=r"no checks of the asset my table.*another key"):
+    with pytest.raises(InvalidRequestError, match=r"the checks of asset my table.*another key"):
         location(tmp_path, [table])
     assert names_of(location(tmp_path, [table], with_checks=False))["jobs"]
 

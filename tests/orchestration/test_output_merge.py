@@ -442,11 +442,11 @@ def test_merge_settings_do_not_overwrite(
 ) -> None:
     Asset(tmp_path, instance, {}).materialize(table(id=[1], v=[1]))
     without_mode = Asset(tmp_path, instance, metadata)
-    with pytest.raises(InvalidRequestError, match="without a delta/mode, and what is there would"):
+    with pytest.raises(InvalidRequestError, match="without a delta/mode, so existing rows would"):
         without_mode.materialize(table(id=[2], v=[2]))
     for mode in ("overwrite", "append"):
         beside = Asset(tmp_path, instance, {"delta/mode": mode, **metadata})
-        with pytest.raises(InvalidRequestError, match=f"'{mode}', which merges nothing"):
+        with pytest.raises(InvalidRequestError, match=f"'{mode}', which does not merge"):
             beside.materialize(table(id=[2], v=[2]))
     assert beside.rows == [(1, 1)]
 

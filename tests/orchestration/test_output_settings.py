@@ -152,7 +152,7 @@ def test_an_unknown_key_is_refused_with_the_nearest_before_anything_is_written(
     ("metadata", "message"),
     [
         ({"delta/partition_by": 3}, "give a column or a list of columns"),
-        ({"delta/configuration": {"delta.checkpointInterval": 7}}, "table properties to texts"),
+        ({"delta/configuration": {"delta.checkpointInterval": 7}}, "table properties to strings"),
         ({"partition_expr": 3}, "give an expression"),
         ({"delta/overwrite_schema": 1}, "give True or False"),
         ({"delta/mode": "upsert"}, "choose append, overwrite, merge"),

@@ -148,7 +148,7 @@ def test_partitions_of_several_dimensions_are_the_rows_of_all() -> None:
         ("at", MULTI, "give {'region': ..., 'week': ...}"),
         ({"week": "at"}, MULTI, "give {'region': ..., 'week': ...}"),
         (TWO_COLUMNS, WEEKS, "is a mapping, and the partitions have one dimension"),
-        ("year(country)", WEEKS, "is no whole number"),
+        ("year(country)", WEEKS, "is not a whole number"),
         ("timestamp_seconds(at)", WEEKS, "cannot be used on a column of type timestamp"),
         ("date_trunc('week', at)", WEEKS, "cannot be used on a column of type timestamp"),
         ("att", WEEKS, "There is no column att"),

@@ -345,8 +345,8 @@ def test_a_whole_number_comes_from_the_environment_as_one(
 @pytest.mark.parametrize(
     ("argument", "message"),
     [
-        ({}, "does not know where its tables are; give root, or lake"),
-        ({"lake": True, "root": "a"}, "has lake and root; say that in the DeltaLogResource"),
+        ({}, "has no location for its tables; give root, or lake"),
+        ({"lake": True, "root": "a"}, "has lake and root; set root only in the DeltaLogResource"),
         (
             {"lake": True, "storage_options": {"anon": True}},
             "has lake and storage_options; say that",

@@ -80,7 +80,11 @@ def write(
             "leave it out",
         ),
         (DELTA, {"schema_mode": "replace"}, "choose merge or overwrite"),
-        (DELTA, {"schema_mode": "merge", "overwrite_schema": True}, "beside another word"),
+        (
+            DELTA,
+            {"schema_mode": "merge", "overwrite_schema": True},
+            "and another setting of",
+        ),
         (DELTA, {"commit_properties": {"app_transactions": [1]}}, "only custom_metadata"),
     ],
 )
@@ -117,10 +121,10 @@ def test_a_field_of_dagster_polars_that_cannot_be_honoured_is_refused(
             {"mode": "merge", "merge_config": {"merge_type": "custom", "predicate": "s.x = t.x"}},
             "give a list of clauses",
         ),
-        (DELTA, {"custom_metadata": {"operation": 3}}, "names to texts"),
-        (DELTA, {"mode": "append", "delta/mode": "overwrite"}, "another word for delta/mode"),
+        (DELTA, {"custom_metadata": {"operation": 3}}, "names to strings"),
+        (DELTA, {"mode": "append", "delta/mode": "overwrite"}, "and another setting of delta/mode"),
         (DELTA, {"custom_metadata": {"dagster/run_id": "mine"}}, "give it another name"),
-        (DELTA, {"root_name": 3}, "give a text"),
+        (DELTA, {"root_name": 3}, "give a string"),
         (POLARS, {"delta_merge_options": {"predicate": "s.id = t.id"}}, "which merges nothing"),
         (POLARS, {"delta_merge_options": {"streamed_exec": True}}, "say it by delta/mode"),
         (POLARS, {"when_matched_update_all": "no"}, "choose True or False"),
@@ -174,7 +178,10 @@ def test_harmless_metadata_are_no_error(
 def test_the_output_cannot_name_another_table(
     tmp_path: Path, instance: dg.DagsterInstance, name: str
 ) -> None:
-    with pytest.raises(InvalidRequestError, match="goes by its definition"):
+    with pytest.raises(
+        InvalidRequestError,
+        match="by the metadata of the asset's definition; set them",
+    ):
         write(DELTA(root_uri=str(tmp_path)), instance, {name: "other"}, of_output=True)
 
 
@@ -231,7 +238,7 @@ def test_a_mode_for_a_new_table_is_refused_for_partitions(
     def t() -> pa.Table:
         return pa.table({"k": ["a"]})
 
-    with pytest.raises(InvalidRequestError, match="only the first of the partitions"):
+    with pytest.raises(InvalidRequestError, match="only the first partition of asset"):
         dg.materialize(
             [t],
             resources={"io_manager": DELTALAKE(root_uri=str(tmp_path))},

@@ -197,8 +197,8 @@ def test_whole_numbers_with_nulls_are_not_rounded_by_pandas(
         ),
         pytest.param(
             pd.DataFrame({"x": [1, "a"]}),
-            "a value of type pandas.core.frame.DataFrame cannot be Arrow data (Conversion failed "
-            "for column x with type object); cast, rename or drop that column",
+            "a value of type pandas.core.frame.DataFrame cannot be converted to Arrow (Conversion "
+            "failed for column x with type object); cast, rename or drop that column",
             id="a column of several types",
         ),
         pytest.param(
@@ -208,8 +208,8 @@ def test_whole_numbers_with_nulls_are_not_rounded_by_pandas(
         ),
         pytest.param(
             pl.DataFrame({"x": [1]}, schema={"x": pl.Int128}).lazy(),
-            "a value of type polars.dataframe.frame.DataFrame cannot be Arrow data (Invalid or "
-            "unsupported format string: '_pli128'); cast, rename or drop that column",
+            "a value of type polars.dataframe.frame.DataFrame cannot be converted to Arrow ("
+            "Invalid or unsupported format string: '_pli128'); cast, rename or drop that column",
             id="a column that only polars knows",
         ),
     ],
@@ -342,7 +342,9 @@ def test_an_op_of_a_job_may_be_done_without_a_value(
 def test_an_output_that_is_no_rows_is_refused(tmp_path: Path, instance: dg.DagsterInstance) -> None:
     with pytest.raises(InvalidRequestError) as refused:
         run(instance, tmp_path, returned({"id": [1]}, Any))
-    assert str(refused.value).startswith("a value of type dict is no rows; return one of pyarrow.T")
+    assert str(refused.value).startswith(
+        "a value of type dict cannot be written as rows; return one of pyarrow.T"
+    )
     assert "pandas.DataFrame" in str(refused.value)
 
 

@@ -35,7 +35,7 @@ class Plot:
     text: str
 
     def markdown(self) -> str:
-        """The picture as a Markdown image with a data address."""
+        """The picture as a Markdown image with a data URL."""
         data = base64.b64encode(self.svg.encode()).decode()
         return f"![{plain_text(self.text)}](data:image/svg+xml;base64,{data})"
 

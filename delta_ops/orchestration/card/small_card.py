@@ -70,7 +70,7 @@ def _picture(snapshot: Snapshot) -> str:
 
 
 def _file_sizes(snapshot: Snapshot) -> tuple[list[int], list[int]]:
-    """The sizes of small files that share their partition with another one, and of all others."""
+    """Two lists: sizes of small files that optimize can combine, and sizes of all other files."""
     limit = small_file_limit(target_size_bytes(snapshot, None))
     sizes: list[tuple[int, object]] = []
     for adds in snapshot.stream_live(["size", "partitionValues"]):

@@ -33,7 +33,7 @@ _OWN = "delta_ops/checks"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
-    """The circumstances of an evaluation of checks."""
+    """Where checks are evaluated, which event they are about, and whether they may open data."""
 
     instance: dg.DagsterInstance
     location: tuple[str, str] | None = None
@@ -89,9 +89,9 @@ def check_op(table: TableRef, end: str, *kinds: TableChecks) -> dg.AssetChecksDe
         )(evaluate)
     except dg.DagsterInvalidDefinitionError as error:
         raise InvalidRequestError(
-            f"Dagster takes no checks of the asset {table.name}, whose key it makes a name of: "
-            f"{error} Give the asset another key, its table staying where it is by the metadata "
-            "dagster/uri, or leave its checks out (with_checks=False)"
+            f"Dagster cannot build names for the checks of asset {table.name} from its key: "
+            f"{error} Give the asset another key, and keep its table by the metadata dagster/uri; "
+            "or leave its checks out (with_checks=False)"
         ) from error
 
 
@@ -110,7 +110,7 @@ def marked_specs(checks: TableChecks) -> list[dg.AssetCheckSpec]:
 
 
 class OwnChecks:
-    """The checks of ours that a code location defines; see `check_op` and `marked_specs`.
+    """The delta_ops checks that a code location defines; see `check_op` and `marked_specs`.
 
     Args:
         repository: The definitions of the code location; None: no checks.

@@ -1,4 +1,4 @@
-"""Commit sensor: reports the commits of other writers as events, and evaluates our checks again.
+"""Commit sensor: reports commits of other writers as events, and then evaluates delta_ops checks.
 
 A table that cannot be read does not stop the others. A sentence in the reason and in the log of
 the tick says why.
@@ -40,10 +40,10 @@ def build_commit_sensor(
     """Build a sensor that reports commits without a Dagster event.
 
     A commit that changed rows becomes a materialization of the asset, or of each changed partition.
-    Any other commit becomes an observation; see `unreported_commits`. Checks of ours for the table
-    are evaluated, without opening data files. The first tick for a table
-    reports its current state if Dagster has no event of the table. Otherwise it reports the commits
-    after the versions that the events name.
+    Any other commit becomes an observation; see `unreported_commits`. The delta_ops checks of the
+    table are evaluated, without opening data files. The first tick for a table reports its current
+    state if Dagster has no event of the table. Otherwise it reports the commits after the versions
+    that the events name.
 
     Args:
         tick_seconds: After this many seconds a tick leaves the other tables to the next tick.
@@ -137,7 +137,7 @@ class _Tick:
             self._notes += [f"{table.name}: {note}" for note in found.notes]
 
     def _check_results(self, table: TableRef) -> Sequence[AssetCheckEvaluation]:
-        """Results of the checks of ours for a table with new commits."""
+        """Results of the delta_ops checks of a table with new commits."""
         context = self._context
         scene = Evaluation(
             instance=context.instance, location=sensor_location(context), may_open_data=False

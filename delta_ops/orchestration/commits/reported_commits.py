@@ -164,7 +164,7 @@ class ReportedCommits:
         )
 
     def _has_ended(self, made_by: CommitRun) -> bool:
-        """Whether a run has ended, and read its events. An unknown run counts as ended."""
+        """Read the events of a run, and return whether it has ended; true for an unknown run."""
         run_id = made_by.run_id
         if run_id not in self._ended:
             run = self._instance.get_run_by_id(run_id)

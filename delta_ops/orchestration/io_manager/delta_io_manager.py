@@ -25,7 +25,7 @@ that the asset adds while it runs, the asset's definition, the IO manager.
     delta/column_lineage
                         source columns, as {"total": {"orders": ["price"]}}; by default the plan of
                         a Spark DataFrame shows them
-    delta/user_metadata texts by names, recorded in the commit with its run
+    delta/user_metadata strings by name, recorded in the commit with its run
     delta/read          the version that inputs read, see `input_settings`; not in an `Output`
 
 The table of an asset is `<root>/<asset key>`. In the metadata of an asset's definition,
@@ -195,7 +195,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         return metadata
 
     def default_metadata(self) -> Mapping[str, Any]:
-        """The settings of outputs and inputs that no nearer place sets."""
+        """The default settings of outputs and inputs; their own metadata override them."""
         return self.metadata
 
     @staticmethod
@@ -331,7 +331,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         return self.input_reader(context).read(self.log_of_asset(context.asset_key, metadata))
 
     def input_reader(self, context: dg.InputContext) -> InputReader:
-        """The reader of an input, with the settings of all its places."""
+        """The reader of an input, with the settings from all metadata that may have them."""
         upstream = context.upstream_output
         metadata = upstream.definition_metadata if upstream is not None else {}
         expression = None
@@ -353,8 +353,8 @@ class DeltaIOManager(dg.ConfigurableIOManager):
     def _session(self) -> Any:
         if self.spark is None:
             raise InvalidRequestError(
-                "a Spark DataFrame was requested and DeltaIOManager has no Spark; give it "
-                "spark=LazyPySparkResource(...)"
+                "an input is annotated with a Spark DataFrame, but DeltaIOManager has no Spark "
+                "session; give it spark=LazyPySparkResource(...)"
             )
         return self.spark.spark_session
 
@@ -365,8 +365,8 @@ def _validate_output_names_no_table(context: dg.OutputContext, log: DeltaLog) ->
         if uri_elsewhere(context.asset_key, metadata or {}, log.uri) is not None:
             raise InvalidRequestError(
                 f"the Output of asset {context.asset_key.to_user_string()} has the metadata "
-                "dagster/uri, and whoever reads the asset goes by its definition; put them there. "
-                "Nothing was written"
+                "dagster/uri, but readers find the table by the metadata of the asset's "
+                "definition; set dagster/uri there. Nothing was written"
             )
 
 

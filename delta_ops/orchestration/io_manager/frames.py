@@ -91,7 +91,7 @@ def settle_index(
             f"the table has the column {names[0]} for it" if has_columns else f"{_KEEP} is True"
         )
         raise InvalidRequestError(
-            f"the index of a pandas frame cannot be Arrow data, and {reason}; {_CURE}"
+            f"the index of a pandas frame cannot be converted to Arrow, and {reason}; {_CURE}"
         )
     warn(f"the index of a pandas frame has no name and is not stored; {_CURE}")
     return rows.drop_columns(names) if kind == _IS_COLUMNS else rows
@@ -120,8 +120,8 @@ def column_error(value: Any, error: Exception) -> InvalidRequestError:
     # The last argument names the column; the first may repeat a value.
     reason = str(error.args[-1] if error.args else error).partition("\n")[0].rstrip(".")
     return InvalidRequestError(
-        f"a value of type {class_name(type(value))} cannot be Arrow data ({reason}); cast, rename "
-        "or drop that column"
+        f"a value of type {class_name(type(value))} cannot be converted to Arrow ({reason}); cast, "
+        "rename or drop that column"
     )
 
 

@@ -147,8 +147,8 @@ def require_partitions(
     found = compat.consumer_partitions(context)
     if found is None:
         raise InvalidRequestError(
-            f"input {context.asset_key.to_user_string()} has the metadata partition_expr, by which "
-            "an asset takes the rows of its own partitions, and the asset that takes it has none; "
-            "leave partition_expr out"
+            f"input {context.asset_key.to_user_string()} has the metadata partition_expr, which "
+            "selects rows by the partitions of the asset that reads the input, but that asset has "
+            "no partitions; leave partition_expr out"
         )
     return found

@@ -91,8 +91,8 @@ def input_version(
     if num_gone := _num_gone(recorded, latest, wanted):
         files = count_text(num_gone, "data file")
         context.log.warning(
-            f"{log.uri} cannot be read at version {version} any more, of which a vacuum has "
-            f"deleted {files}; reading version {latest.version} instead"
+            f"{log.uri} can no longer be read at version {version}, because a vacuum has deleted "
+            f"{files}; reading version {latest.version} instead"
         )
         return newest
     advice = None

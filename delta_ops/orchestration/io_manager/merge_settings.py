@@ -9,7 +9,7 @@
     delta/merge_aliases    {"target": "t", "source": "s"}: other names for both in SQL
 
 A clause is a mapping with `when` ("matched", "not matched", "not matched by source") and `then`
-("update", "delete", "insert"). Optional keys are `if` (SQL), `set` (values by column, where texts
+("update", "delete", "insert"). Optional keys are `if` (SQL), `set` (values by column, where strings
 are SQL; by default all columns of the output) and `except` (output columns to skip).
 """
 

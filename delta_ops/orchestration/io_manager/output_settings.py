@@ -139,9 +139,9 @@ def validate_no_partitions(place: str, metadata: Metadata) -> None:
     """
     if first_setting("partition_expr", [(place, metadata)]).value is not None:
         raise InvalidRequestError(
-            f"{place} have a partition_expr, and the asset has no partitions, so that each run "
-            "would be about the whole table; give it a partitions_def, or leave partition_expr "
-            "out. Nothing was written"
+            f"{place} have a partition_expr, but the asset has no partitions, so each run would "
+            "write the whole table; give the asset a partitions_def, or leave partition_expr out. "
+            "Nothing was written"
         )
 
 
@@ -203,7 +203,7 @@ def settings_from(
         mode=_mode(mode),
         merge=merge_settings(by_key) if _mode(mode) == "merge" else None,
         idempotency=declared_idempotency(asset_key, idempotency.value or "run"),
-        configuration=read_texts(by_key["delta/configuration"], "table properties to texts"),
+        configuration=read_texts(by_key["delta/configuration"], "table properties to strings"),
         merge_schema=read_flag(by_key["delta/merge_schema"]),
         overwrite_schema=read_flag(by_key["delta/overwrite_schema"]),
         is_version_of_partition=_is_of_partition(by_key["delta/data_version"]),
@@ -219,14 +219,14 @@ def settings_from(
         )
     if settings.merge is not None and settings.overwrite_schema:
         raise InvalidRequestError(
-            f"{mode.place} have the delta/mode 'merge' beside delta/overwrite_schema, and a merge "
-            "keeps the rows that none meets; use delta/merge_schema. Nothing was written"
+            f"{mode.place} have the delta/mode 'merge' and delta/overwrite_schema, but a merge "
+            "keeps rows without a match, which need the old columns; use delta/merge_schema. "
+            "Nothing was written"
         )
     if settings.mode in ("error", "ignore") and has_partitions:
         raise InvalidRequestError(
-            f"{mode.place} have the delta/mode {settings.mode!r}, by which only the first of the "
-            f"partitions of asset {asset_key.to_user_string()} would be written; choose append or "
-            "overwrite"
+            f"{mode.place} have the delta/mode {settings.mode!r}, which would write only the first "
+            f"partition of asset {asset_key.to_user_string()}; choose append or overwrite"
         )
     return settings
 
@@ -289,13 +289,13 @@ def _validate_merge_is_meant(by_key: Mapping[str, Setting], defaults_rank: int) 
             continue
         if mode.value is None:
             raise InvalidRequestError(
-                f"{setting.place} have {key} without a delta/mode, and what is there would be "
+                f"{setting.place} have {key} without a delta/mode, so existing rows would be "
                 f"overwritten; add the delta/mode merge, or leave {key} out. Nothing was written"
             )
         if setting.rank <= mode.rank and setting.rank < defaults_rank:
             raise InvalidRequestError(
                 f"{setting.place} have {key}, and {mode.place} have the delta/mode "
-                f"{mode.value!r}, which merges nothing; give the delta/mode merge, or leave {key} "
+                f"{mode.value!r}, which does not merge; give the delta/mode merge, or leave {key} "
                 "out. Nothing was written"
             )
 
@@ -326,18 +326,18 @@ def _lineage(setting: Setting) -> ColumnLineage | None:
 
 
 def _commit_texts(setting: Setting) -> Mapping[str, str] | None:
-    texts = read_texts(setting, "names to texts")
+    texts = read_texts(setting, "names to strings")
     for name in texts or ():
         if name.startswith(_RUN_NAMES):
             raise InvalidRequestError(
-                f"{setting.place} have {name!r} in {setting.key}, which is where a commit tells of "
-                "its run; give it another name. Nothing was written"
+                f"{setting.place} have {name!r} in {setting.key}, a name under which each commit "
+                "records its run; give it another name. Nothing was written"
             )
     return texts
 
 
 def _commit_info(setting: Setting) -> Mapping[str, str] | None:
-    texts = read_texts(setting, "names to texts")
+    texts = read_texts(setting, "names to strings")
     for name in texts or ():
         if name in RESERVED_NAMES:
             raise InvalidRequestError(

@@ -273,6 +273,6 @@ def _validate_not_overtaken(log: DeltaLog, txns: Sequence[Txn], run_id: str, los
         if txn.app_id in stored and stored[txn.app_id].version < txn.version:
             raise InvalidRequestError(
                 f"{log.uri}: run {run_id} continues a run of {lost.root_id} whose record was "
-                f"deleted, so it is not known whether a newer run has written {txn.app_id} since. "
-                "Nothing was changed; start a new run if this write is still wanted"
+                f"deleted. A newer run may have written {txn.app_id} since, so nothing was "
+                "changed; start a new run to write it anyway"
             )

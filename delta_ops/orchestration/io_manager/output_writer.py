@@ -116,7 +116,7 @@ class OutputWriter:
         if settings.idempotency == "source":
             raise InvalidRequestError(
                 f"asset {self._name} declares idempotency 'source'; return "
-                "a list of SourcePart, which say what the source and its position are"
+                "a list of SourcePart, each with its source and position"
             )
         output, repeats = step_output(context), settings.is_repeatable
         txns = write_txns(output, lambda: log, settings.idempotency, is_repeatable=repeats)
@@ -143,8 +143,8 @@ class OutputWriter:
         if settings.mode in ("error", "ignore"):
             raise InvalidRequestError(
                 f"asset {self._name} has the delta/mode {settings.mode!r}, "
-                "by which only a new table is written, and returned a list of SourcePart, of which "
-                "each is added; leave the mode out. Nothing was written"
+                "which writes only a new table, but returned a list of SourcePart, which are added "
+                "one by one; leave the mode out. Nothing was written"
             )
         if not parts:
             self._validate_no_parts_are_meant()
@@ -184,9 +184,9 @@ class OutputWriter:
         if not is_annotated and self.settings.idempotency != "source":
             raise InvalidRequestError(
                 f"asset {self._name} returned an empty list, which has no columns, so nothing was "
-                "written; return a DataFrame or Arrow data, which may be without rows. An asset "
-                'that returns SourceParts says so by metadata={"delta/idempotency": "source"} or '
-                "by the annotation list[SourcePart]"
+                "written; return a DataFrame or Arrow data, which may be without rows. If the "
+                'asset returns SourceParts, give it metadata={"delta/idempotency": "source"} or '
+                "the annotation list[SourcePart]"
             )
         self.context.log.info(f"asset {self._name} returned no SourcePart; nothing was written")
 
@@ -202,8 +202,8 @@ class OutputWriter:
         if part.replaces is not None:
             raise InvalidRequestError(
                 f"asset {self._name} has the delta/mode 'merge', and "
-                f"the SourcePart of {part.source} replaces rows; leave one of them out. Nothing of "
-                "it was written"
+                f"the SourcePart of {part.source} replaces rows; leave one of them out. No row of "
+                "this SourcePart was written"
             )
         return self._merge(transaction, rows, txns)
 

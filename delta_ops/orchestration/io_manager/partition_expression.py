@@ -83,7 +83,7 @@ def next_value(value: Any) -> Any:
 
 
 def _parse_over(text: str, schema: StructType) -> tuple[tuple[str, ...], str | None, str | None]:
-    """Parse a text; a text that does not parse may be the exact name of a column.
+    """Parse an expression; a string that does not parse may be the exact name of a column.
 
     Returns:
         Column path, function and unit.
@@ -151,8 +151,8 @@ def _function(
             return "timestamp", lambda time: -((_EPOCH - time) // _MICROSECOND * ticks // 10**6)
     raise InvalidRequestError(
         f"partition_expr {text!r} cannot be used on a column of type {column_type or 'struct'}; "
-        f"date and year take times, dates and texts such as 2026-01-31, date_trunc times and dates "
-        f"and one of {', '.join(_UNITS)}, and timestamp_seconds whole numbers"
+        f"date and year need times, dates or strings such as 2026-01-31; date_trunc needs times or "
+        f"dates and the unit {', '.join(_UNITS)}; timestamp_seconds needs whole numbers"
     )
 
 

@@ -1,7 +1,7 @@
 """Partitions: Dagster's partition keys as predicates on the columns of the table.
 
 The column decides the type of a literal, never the partitions definition. A time window is half
-open. Windows with gaps are joined by OR. In a column of texts or whole numbers a window is the
+open. Windows with gaps are joined by OR. In a column of strings or whole numbers a window is the
 range between its formatted bounds (`2026-01-31`, `20260131`), if the formatted values sort like the
 times (`%Y` first, then `%m`, ...). Otherwise the value must equal the partition key.
 """
@@ -118,7 +118,7 @@ def _formatted_predicate(
     partitions: dg.TimeWindowPartitionsDefinition,
     keys: Sequence[str],
 ) -> Predicate:
-    """The predicate for time windows in a column of texts or numbers."""
+    """The predicate for time windows in a column of strings or numbers."""
     is_sorted = "".join(re.findall(r"%(\w)", partitions.fmt)) in _SORTED_FORMATS
     ranges: list[Range] = []
     others: list[str] = []
@@ -159,7 +159,8 @@ def _parse_key(values: PartitionExpression, key: str) -> Any:
                 return datetime.fromisoformat(key)
     except ValueError as error:
         raise InvalidRequestError(
-            f"partition {key!r} is no {values.type_name}, as partition_expr {values.text!r} is"
+            f"partition {key!r} is not a {values.type_name}, but partition_expr {values.text!r} "
+            f"is; rename the partition, or choose a partition_expr with such values"
         ) from error
     return _number(values, key)
 
@@ -167,8 +168,9 @@ def _parse_key(values: PartitionExpression, key: str) -> Any:
 def _number(values: PartitionExpression, text: str) -> int:
     if not re.fullmatch(r"-?[0-9]+", text):
         raise InvalidRequestError(
-            f"partition {text!r} is no whole number, as partition_expr {values.text!r} is; give "
-            "the partitions such a format (fmt='%Y%m%d'), or an expression of a time"
+            f"partition {text!r} is not a whole number, but partition_expr {values.text!r} is; "
+            "give the partitions a format of digits (fmt='%Y%m%d'), or choose an expression of a "
+            "time"
         )
     return int(text)
 
@@ -219,7 +221,7 @@ def _join_ranges(ranges: Sequence[Range]) -> list[Range]:
 def _validate_occurs_once(values: PartitionExpression, bound: datetime) -> None:
     """Reject a bound inside an hour that occurs twice, for local times without a zone.
 
-    The beginning of the first of both hours is accepted: rows of both hours follow it.
+    The start of the first occurrence is accepted: the rows of both occurrences are later.
 
     Raises:
         InvalidRequestError: Local times cannot express the bound.
@@ -247,6 +249,6 @@ def _literal(values: PartitionExpression, bound: datetime) -> Any:
             return bound.date()
     raise InvalidRequestError(
         f"partition_expr {values.text!r} of type {values.type_name or 'a nested type'} cannot hold "
-        f"windows such as {bound}; use a date (whole days), a timestamp, a text, a whole number, "
-        "or an expression of them"
+        f"windows such as {bound}; use a date (whole days), a timestamp, a string, a whole number, "
+        "or an expression of one of these"
     )

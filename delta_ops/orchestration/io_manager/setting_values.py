@@ -118,7 +118,7 @@ def read_columns(setting: Setting) -> tuple[str, ...] | None:
 
 
 def read_texts(setting: Setting, wanted: str) -> Mapping[str, str] | None:
-    """Read a mapping of texts to texts."""
+    """Read a mapping of strings to strings."""
     value = setting.value
     if value is None:
         return None
@@ -128,5 +128,5 @@ def read_texts(setting: Setting, wanted: str) -> Mapping[str, str] | None:
 
 
 def are_texts(value: Any) -> bool:
-    """Whether a value is a list of texts."""
+    """Whether a value is a list of strings."""
     return isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)

@@ -142,8 +142,9 @@ def rows_of(value: Any) -> Any:
         return _reader_of_stream(value)
     known = ", ".join(each.name for each in handlers_by_name.values() if each.to_rows)
     raise InvalidRequestError(
-        f"a value of type {class_name(type(value))} is no rows; return one of {known} or anything "
-        "with __arrow_c_stream__, or tell how by register_type_handler"
+        f"a value of type {class_name(type(value))} cannot be written as rows; return one of "
+        f"{known} or anything with __arrow_c_stream__, or add a handler for the type with "
+        "register_type_handler"
     )
 
 
@@ -183,7 +184,7 @@ def value_of_table(wanted: Any, read: TableRead) -> Any:
         raise InvalidRequestError(
             f"{read.log.uri}: an input cannot be annotated with {shown}; choose one of {known}, "
             "dict[str, ...] of one of them for the rows by partition, leave the annotation out for "
-            "a Snapshot, or tell how by register_type_handler"
+            "a Snapshot, or add a handler for the type with register_type_handler"
         )
     return handler.from_table(read)
 

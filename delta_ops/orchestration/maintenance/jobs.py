@@ -170,7 +170,7 @@ class _JobTables:
 
     @property
     def text(self) -> str:
-        """The first names of the tables."""
+        """The names of the first ten tables, and how many more there are."""
         names = [table.name for table in self._tables]
         names = names or [f"tables that name the policy {self.settings.name}"]
         more = f" and {len(names) - 10} more" if len(names) > 10 else ""
@@ -359,7 +359,7 @@ class _Run:
         try:
             observation = maintenance_observation(run.table, run.result)
         except DeltaOpsError as error:
-            context.log.error(f"{name} cannot be opened any more: {error}")
+            context.log.error(f"{name} can no longer be opened: {error}")
             return replace(run, failure=run.failure or str(error))
         if run.result.operations or self._config.tables:
             context.log_event(observation)

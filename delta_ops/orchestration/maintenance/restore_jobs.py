@@ -314,7 +314,7 @@ def _report(
 
 
 def _is_informative(value: object) -> bool:
-    """Whether a figure says something; numbers always do."""
+    """Whether to show a figure: each number, also 0; any other value unless it is empty."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return is_number or bool(value)
 
@@ -322,7 +322,10 @@ def _is_informative(value: object) -> bool:
 def _materialize_partitions(
     context: dg.OpExecutionContext, table: TableRef, snapshot: Snapshot, version: int, what: str
 ) -> None:
-    """Materialize the partitions that a commit changed, for the readers of a partition."""
+    """Log a materialization of each partition that a commit changed.
+
+    Assets that depend on single partitions thus see the new data version.
+    """
     layout = layout_of(table, repository_of(context))
     log = table.log()
     commit = read_commit_if_there(log.storage, log.log_directory, version)

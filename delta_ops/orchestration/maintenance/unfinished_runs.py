@@ -48,7 +48,7 @@ def unfinished_runs(
 
 
 def run_sentence(record: dg.RunRecord) -> str:
-    """The sentence about the run that a table waits for, or that maintains it."""
+    """Describe the unfinished run of a table: it is queued, or it maintains the table."""
     run_id = record.dagster_run.run_id[:8]
     if record.dagster_run.status in _WAITING:
         since = _time_text(record.create_timestamp)

@@ -64,7 +64,7 @@ __all__ = [
 ]
 
 _NO_SAMPLE = "a materialization shows no sample of rows"
-_OWN_READER = "delta_ops has a reader of its own; columns and partitions choose what it reads"
+_OWN_READER = "delta_ops has its own reader; columns and partitions choose what it reads"
 
 
 class DeltaWriteMode(StrEnum):
@@ -85,7 +85,7 @@ class DeltaSchemaMode(StrEnum):
 
 
 def __getattr__(name: str) -> Any:
-    """The annotations of inputs by partition. Only they import polars."""
+    """Build the annotations of partitioned inputs on first access, because they import polars."""
     if name in ("DataFramePartitions", "LazyFramePartitions"):
         import polars as pl
 
@@ -100,7 +100,7 @@ def _translate_partition_by(value: Any, where: str) -> Mapping[str, Any]:
         case Mapping() if all(isinstance(each, str) for each in value.values()):
             return {"partition_expr": value, "delta/partition_by": list(value.values())}
     raise InvalidRequestError(
-        f"{where} {value!r}; give a column, or a mapping of dimensions to such"
+        f"{where} {value!r}; give a column, or a mapping of dimensions to columns"
     )
 
 
@@ -117,8 +117,8 @@ _WRITE_OPTIONS: Translations = {
 def _translate_write_options(value: Any, where: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping) or set(value) - set(_WRITE_OPTIONS):
         raise InvalidRequestError(
-            f"{where}, of which only {' and '.join(_WRITE_OPTIONS)} are known here; delta_ops has "
-            "a writer of its own. Nothing was written"
+            f"{where}, but delta_ops has its own writer and supports only the options "
+            f"{', '.join(_WRITE_OPTIONS)}. Nothing was written"
         )
     return translate(value, where, _WRITE_OPTIONS)
 
@@ -181,8 +181,8 @@ class PolarsDeltaIOManager(RenamedIOManager):
             return super().log(table)
         if self._instance_storage is None:
             raise InvalidRequestError(
-                f"{type(self).__name__} has no base_dir, and outside a run no instance whose "
-                "storage it could take; give base_dir"
+                f"{type(self).__name__} has no base_dir, and only a run has a Dagster instance "
+                "whose storage is the default; give base_dir"
             )
         return table_log(self._instance_storage, self.storage_options, table, lock=self.lock)
 
@@ -257,7 +257,7 @@ class PolarsDeltaIOManager(RenamedIOManager):
             raise InvalidRequestError(
                 f"asset {asset_key.to_user_string()} has dagster/uri, and without partition_by "
                 "each partition is a table of its own; add partition_by, or give delta/table "
-                "instead, below which the tables of the partitions are"
+                "instead, the folder of the partitions' tables"
             )
         return folder
 

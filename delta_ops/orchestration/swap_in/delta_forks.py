@@ -55,7 +55,7 @@ _SETTINGS: Translations = {
     "merge_config": translate_merge_config,
     "writer_engine": _translate_engine,
     "parquet_read_options": ignore_with_warning(
-        "delta_ops has a reader of its own; columns and partitions choose what it reads"
+        "delta_ops has its own reader; columns and partitions choose what it reads"
     ),
     "writer_properties": translate_writer_properties,
 }

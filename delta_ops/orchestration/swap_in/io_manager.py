@@ -31,10 +31,10 @@ _T = TypeVar("_T")
 
 
 class RenamedIOManager(DeltaIOManager):
-    """Stores assets as `DeltaIOManager` does, and also accepts its fields."""
+    """A `DeltaIOManager` that also accepts the setting names of another integration."""
 
     schema_name: str | None = Field(
-        default=None, description="Folder of the tables whose assets name no other one."
+        default=None, description="Folder of the tables whose assets name no other folder."
     )
 
     output_translations: ClassVar[Translations] = {}
@@ -57,7 +57,7 @@ class RenamedIOManager(DeltaIOManager):
         super().__init__(**self._our_fields(config))
 
     def default_metadata(self) -> Mapping[str, Any]:
-        """The settings of outputs and inputs that no nearer place sets."""
+        """The default settings of outputs and inputs; their own metadata override them."""
         return {**self.defaults, **self.metadata}
 
     @classmethod
@@ -117,8 +117,8 @@ class RenamedIOManager(DeltaIOManager):
         if named:
             raise InvalidRequestError(
                 f"the Output of asset {context.asset_key.to_user_string()} has the metadata "
-                f"{' and '.join(named)}, and whoever reads the asset goes by its definition; put "
-                "them there. Nothing was written"
+                f"{' and '.join(named)}, but readers find the table by the metadata of the asset's "
+                "definition; set them there. Nothing was written"
             )
         self.rephrase_errors(lambda: super(RenamedIOManager, self).handle_output(context, obj))
 
@@ -158,7 +158,7 @@ def table_folders(
         schema: The schema of the IO manager.
 
     Raises:
-        InvalidRequestError: The schema or the name in the metadata is not a text.
+        InvalidRequestError: The schema or the name in the metadata is not a string.
     """
     *prefix, name = asset_key.path
     folder = _text("schema", asset_key, metadata) or schema or (prefix[-1] if prefix else "public")
@@ -171,7 +171,7 @@ def _text(name: str, asset_key: dg.AssetKey, metadata: Mapping[str, Any]) -> str
         return value
     raise InvalidRequestError(
         f"the metadata of asset {asset_key.to_user_string()} have the {name} {value!r}, of type "
-        f"{type(value).__name__}; give a text"
+        f"{type(value).__name__}; give a string"
     )
 
 
@@ -198,12 +198,12 @@ def reject_type_handlers(io_manager: str, handlers: Iterable[object], known: typ
     for handler in handlers:
         if not isinstance(handler, known):
             raise InvalidRequestError(
-                f"{io_manager}.type_handlers() has a {type(handler).__name__}, which is none of "
-                "delta_ops; write a TypeHandler and call register_type_handler with it"
+                f"{io_manager}.type_handlers() has a {type(handler).__name__}, which is not a "
+                "handler of delta_ops; write a TypeHandler and call register_type_handler with it"
             )
 
 
 def num_rows_of(output: WrittenOutput) -> int | None:
-    """The number of rows that the asset returned; None if it is not known, as of a reader."""
+    """The number of rows that the asset returned; None if unknown, as for a RecordBatchReader."""
     rows = output.rows
     return len(rows) if isinstance(rows, pa.Table | pa.RecordBatch) else None

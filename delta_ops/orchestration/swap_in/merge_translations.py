@@ -63,7 +63,7 @@ def translate_merge_config(value: Any, where: str) -> Mapping[str, Any]:
     known = [each.name for each in fields(MergeConfig)]
     if isinstance(value, Mapping) and (set(value) - set(known) or "merge_type" not in value):
         raise InvalidRequestError(
-            f"{where} with {', '.join(map(repr, value))}; give a merge_type and, if need be, "
+            f"{where} with {', '.join(map(repr, value))}; give a merge_type and optionally "
             f"{', '.join(known[1:])}"
         )
     config = MergeConfig(**value) if isinstance(value, Mapping) else value
@@ -109,8 +109,8 @@ def translate_merge_options(value: Any, where: str) -> Mapping[str, Any]:
     known = ("predicate", "source_alias", "target_alias", "merge_schema", "error_on_type_mismatch")
     if not isinstance(value, Mapping) or set(value) - set(known):
         raise InvalidRequestError(
-            f"{where}, of which only {', '.join(known)} are known here; {OUR_MERGE}. Nothing was "
-            "written"
+            f"{where}, but delta_ops supports only the options {', '.join(known)}; {OUR_MERGE}. "
+            "Nothing was written"
         )
     if value.get("error_on_type_mismatch") is False:
         raise _mismatch_error(where)
@@ -137,7 +137,7 @@ def unite_merge_flags(metadata: Mapping[str, Any], place: str) -> dict[str, Any]
             raise InvalidRequestError(f"{place} have {name} {value!r}; choose True or False")
     if "delta/merge_clauses" in kept:
         raise InvalidRequestError(
-            f"{place} have {next(iter(flags))} beside another word for delta/merge_clauses; leave "
+            f"{place} have {next(iter(flags))} and another setting of delta/merge_clauses; leave "
             "one of them out"
         )
     clauses = [
@@ -152,8 +152,8 @@ def _aliases(source: Any, target: Any) -> Mapping[str, Any]:
 
 def _mismatch_error(where: str) -> InvalidRequestError:
     return InvalidRequestError(
-        f"{where} with error_on_type_mismatch=False: a value that does not fit its column is "
-        "refused here; leave it out"
+        f"{where} with error_on_type_mismatch=False, but delta_ops always rejects a value that "
+        "does not fit its column; leave it out"
     )
 
 
@@ -162,7 +162,7 @@ def translate_upsert_options(value: Any, where: str) -> Mapping[str, Any]:
     config = _mapping_of(value)
     flags = {"when_matched_update_all": _UPDATE, "when_not_matched_insert_all": _INSERT}
     if not isinstance(config, Mapping) or set(config) - {"join_cols", *flags}:
-        raise InvalidRequestError(f"{where}; give join_cols and, if need be, {', '.join(flags)}")
+        raise InvalidRequestError(f"{where}; give join_cols and optionally {', '.join(flags)}")
     for name in flags:
         if not isinstance(config.get(name, True), bool):
             raise InvalidRequestError(f"{where} with {name} {config[name]!r}; choose True or False")

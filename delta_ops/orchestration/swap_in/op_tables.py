@@ -58,7 +58,7 @@ def op_table_name(
         schema: The schema of the IO manager.
 
     Raises:
-        InvalidRequestError: `schema` or `table` is not a text.
+        InvalidRequestError: `schema` or `table` is not a string.
     """
     metadata = context.definition_metadata or {}
     folder, name = _text("schema", metadata), _text("table", metadata)
@@ -76,5 +76,5 @@ def _text(key: str, metadata: Mapping[str, Any]) -> str | None:
         return value or None
     raise InvalidRequestError(
         f"the metadata of the op's Out have the {key} {value!r}, of type {type(value).__name__}; "
-        "give a text"
+        "give a string"
     )

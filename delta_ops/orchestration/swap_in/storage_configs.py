@@ -42,7 +42,7 @@ class StorageConfig:
         return {**self._options}
 
     def str_dict(self) -> Mapping[str, str]:
-        """The options as texts, for other libraries."""
+        """The options as strings, for other libraries."""
         return {name: str(value) for name, value in self._options.items()}
 
     def storage_options(self, root: object) -> Mapping[str, Any]:
@@ -74,13 +74,14 @@ class StorageConfig:
         address = urlsplit(root)
         if self.schemes and address.scheme not in self.schemes:
             raise InvalidRequestError(
-                f"storage_options are {type(self).__name__}, and root_uri is no address in such a "
-                f"store; begin it with {' or '.join(f'{each}://' for each in sorted(self.schemes))}"
+                f"storage_options are {type(self).__name__}, but root_uri is not in such a store; "
+                f"begin it with {' or '.join(f'{each}://' for each in sorted(self.schemes))}"
             )
         bucket = self._options.get(self.bucket_name)
         if bucket is not None and bucket != address.netloc.partition("@")[0]:
             raise InvalidRequestError(
-                f"{type(self).__name__} has another {self.bucket_name} than root_uri; leave it out"
+                f"{type(self).__name__} has another {self.bucket_name} than root_uri; leave "
+                f"{self.bucket_name} out"
             )
 
 

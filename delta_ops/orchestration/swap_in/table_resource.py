@@ -16,7 +16,7 @@ from delta_ops.orchestration.swap_in.storage_configs import ClientConfig, Storag
 
 
 class LoadedTable:
-    """A version of a table. It has the methods of deltalake's DeltaTable that read."""
+    """A version of a table, with the read methods of deltalake's DeltaTable."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot

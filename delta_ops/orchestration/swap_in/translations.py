@@ -63,7 +63,7 @@ def translate(
                 setting = _unite(read[ours], setting, f"{place} have {name}")  # noqa: PLW2901
             elif ours in read and read[ours] != setting:
                 raise InvalidRequestError(
-                    f"{place} have {name} beside another word for {ours}; leave one of them out"
+                    f"{place} have {name} and another setting of {ours}; leave one of them out"
                 )
             read[ours] = setting
     return read
@@ -74,7 +74,7 @@ def _unite(first: Mapping[str, Any], second: Mapping[str, Any], where: str) -> M
     twice = [name for name in first if second.get(name, first[name]) != first[name]]
     if twice:
         raise InvalidRequestError(
-            f"{where} beside another value of the table property {twice[0]}; leave one of them out"
+            f"{where} and another value of the table property {twice[0]}; leave one of them out"
         )
     return {**first, **second}
 
@@ -141,13 +141,13 @@ def translate_commit_properties(value: Any, where: str) -> Mapping[str, Any]:
     known = {"custom_metadata", "max_commit_retries"}
     if not isinstance(properties, Mapping) or set(properties) - known - _absent(properties):
         raise InvalidRequestError(
-            f"{where}, of which only custom_metadata are known here; a commit is tried again, and "
-            "has its identity, without being told to"
+            f"{where}, but delta_ops supports only custom_metadata, because it retries and "
+            "identifies every commit by itself; leave the other properties out"
         )
     if properties.get("max_commit_retries") is not None:
         warnings.warn(
-            f"{where} with max_commit_retries, which changes nothing: a lost race is tried again "
-            "until a time limit",
+            f"{where} with max_commit_retries, which changes nothing: a commit that another writer "
+            "overtakes is retried until a time limit",
             stacklevel=2,
         )
     texts = properties.get("custom_metadata")
@@ -180,8 +180,7 @@ def translate_writer_properties(value: Any, where: str) -> Mapping[str, Any]:
     ignored = [name for name in _WRITER_PROPERTIES if properties.get(name) is not None]
     if ignored:
         warnings.warn(
-            f"{where} {', '.join(ignored)}, which changes nothing: delta_ops has a writer of its "
-            "own",
+            f"{where} {', '.join(ignored)}, which changes nothing: delta_ops has its own writer",
             stacklevel=2,
         )
     compression = properties.get("compression")
