@@ -44,7 +44,7 @@ _WORDS: Mapping[Any, str] = {
     bool: "True or False",
     int: "a whole number",
     float: "a number",
-    str: "a text",
+    str: "a string",
     timedelta: "a duration, such as timedelta(hours=168)",
     date: "a date or datetime",
     type(None): "None",
@@ -175,7 +175,7 @@ def _words(annotation: Any) -> str:
 
 
 def _plural_words(annotations: tuple[Any, ...]) -> str:
-    """The elements in plural words."""
+    """Words for several elements of a type, such as "strings"."""
     if get_origin(annotations[0]) is Literal:
         return ", ".join(map(repr, get_args(annotations[0])))
     words = (_words(each).removeprefix("a ") for each in annotations if each is not Ellipsis)
@@ -197,8 +197,8 @@ def shares_options(request: type[SharedRequest]) -> Callable[[Callable[P, R]], C
     function listed and documented them.
 
     Args:
-        request: Has the default value of each option. The sections Args and Raises in the
-            docstrings of its `options` are appended to the function's sections.
+        request: Has the default value of each option. The sections Args and Raises of its `options`
+            are appended to the function's sections.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
@@ -233,7 +233,7 @@ def _list_options(shown: Signature, request: type[SharedRequest]) -> Signature:
 
 
 def _join_documentation(texts: Sequence[str | None]) -> str:
-    """Join the first text with the sections of all texts."""
+    """Join docstrings: the first docstring, extended by the sections of all others."""
     heads, sections = [], dict.fromkeys(_SECTIONS, "")
     for text in texts:
         head, *rest = re.split(rf"^({'|'.join(_SECTIONS)}):\n", cleandoc(text or ""), flags=re.M)

@@ -80,7 +80,7 @@ def _number(character: str) -> str:
 
 
 def _shorten(text: str) -> str:
-    """Shorten long words first, which keeps the sentence around a long value; then the middle."""
+    """Shorten long words first, to keep the sentence around a long value; then cut the middle."""
     words = _LONG_WORD.sub(lambda found: _cut(found[0], _MAX_WORD, _MAX_WORD // 2), text)
     return _cut(words, _MAX_TEXT, _MAX_END)
 

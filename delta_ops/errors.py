@@ -29,7 +29,7 @@ class DeltaOpsError(Exception):
         return error_text(self._sentence())
 
     def _sentence(self) -> str:
-        """The text with original values; subclasses override this, not `__str__`."""
+        """The message before control characters are escaped; subclasses override it."""
         return super().__str__()
 
 

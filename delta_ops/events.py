@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteStarted:
-    """The target is open and the txn is not committed yet; no file has been written."""
+    """A write begins: its table is open, and its txn is not committed. No file exists yet."""
 
     table: str
 
@@ -100,7 +100,7 @@ class Progress:
 
     @property
     def count(self) -> str:
-        """The progress as text."""
+        """The progress as a string, such as "3 of 10"."""
         return f"{self.done:,}" if self.total is None else f"{self.done:,} of {self.total:,}"
 
 

@@ -27,7 +27,7 @@ _importing: set[int] = set()
 
 @contextmanager
 def importing() -> Iterator[None]:
-    """Hold during a late import; not reentrant."""
+    """Make forks wait while the block imports a package; not reentrant."""
     this_thread = threading.get_ident()
     with _changed:
         _importing.add(this_thread)

@@ -79,7 +79,8 @@ def write_asset(
         metadata: Additional metadata of the materialization.
 
     Raises:
-        InvalidRequestError: The session has no such write, or the data do not fit the table.
+        InvalidRequestError: The Pipes session does not write this asset, or the data do not fit the
+            table.
         CommitConflictError: A concurrent commit invalidates this one; run the script again.
     """
     key, write = _asset_write(pipes, asset_key)
@@ -121,7 +122,7 @@ def _asset_write(pipes: PipesContext, asset_key: str | None) -> tuple[str, Asset
     if asset_key is None or asset_key not in writes:
         raise InvalidRequestError(
             f"this session writes {', '.join(sorted(writes)) or 'no asset'} and not "
-            f"{asset_key or 'an unnamed asset'}; give asset_key, and where you start the script, "
+            f"{asset_key or 'an unnamed asset'}; give asset_key, and start the script with "
             "extras=pipes_extras(context, table)"
         )
     try:
@@ -170,7 +171,7 @@ def _written_table(log: DeltaLog, result: CommitResult) -> Snapshot:
 
 
 def _data_version(table: Snapshot, result: CommitResult, write: AssetWrite) -> str:
-    """The data version as in `DeltaIOManager`; never older than the versions in Dagster."""
+    """The data version, as `DeltaIOManager` sets it; never older than Dagster's data version."""
     prefix = f"{table.metadata.id[:_SHORT_ID]}@"
     numbers = [e.removeprefix(prefix) for e in write.data_versions if e.startswith(prefix)]
     known = [int(number) for number in numbers if number.isdecimal()]

@@ -40,7 +40,7 @@ _loaders: list[Callable[[], None]] = []
 
 
 def load_names_by(load: Callable[[], None]) -> None:
-    """Register `load` to run before names are looked up; it registers names."""
+    """Register a function that registers names; it runs before each look-up."""
     _loaders.append(load)
 
 

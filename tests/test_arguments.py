@@ -146,7 +146,7 @@ def test_an_argument_of_the_wrong_type_is_refused_by_its_name(
             lambda log: arrow.to_table(log, predicate=1),
             "to_table: predicate is 1, of type int; give a predicate, such as col(name) == "
             "value or parse_predicate(text) or an expression, as parse_expression(text) makes it "
-            "or a text or None",
+            "or a string or None",
             id="a number is no predicate",
         ),
         pytest.param(

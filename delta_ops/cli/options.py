@@ -1,4 +1,4 @@
-"""Options of several commands, and the parsing of their texts."""
+"""Options of several commands, and the parsing of their values."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def open_snapshot(
 def pairs_callback(
     _ctx: click.Context, _param: click.Parameter, texts: tuple[str, ...]
 ) -> list[tuple[str, str]]:
-    """Parse repeated NAME=VALUE texts to pairs."""
+    """Parse repeated NAME=VALUE options to pairs."""
     pairs = [text.partition("=") for text in texts]
     # The value may be a secret, so the message does not repeat it.
     if not all(name and equals for name, equals, _ in pairs):
@@ -210,7 +210,7 @@ def _storage_options(
 
 
 def _parse_value(text: str) -> Any:
-    """Parse a value as JSON; a number stays text, because keys and names may be all digits."""
+    """Parse a value as JSON; a number stays a string, because names may consist of digits."""
     try:
         value = json.loads(text)
     except ValueError:

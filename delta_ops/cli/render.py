@@ -118,7 +118,7 @@ def show_columns(snapshot: Snapshot, *, arrow: bool = False) -> None:
 def show_records(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     """Print rows of a user's table; on a narrow terminal, with one column per line.
 
-    A terminal shows a missing value as `null`, to distinguish it from an empty text.
+    A terminal shows a missing value as `null`, to distinguish it from an empty string.
     """
     if is_terminal():
         rows = [[_NULL if value is None else value for value in row] for row in rows]

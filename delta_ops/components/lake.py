@@ -114,14 +114,16 @@ class DeltaLakeComponent(dg.StateBackedComponent, WatchAttributes):
             for number, pattern in enumerate(patterns):
                 validate_pattern(f"{attribute}.{number}", pattern)
         if not self.include:
-            raise AttributeRefusedError("include", "no pattern, so no table matches; leave it out")
+            raise AttributeRefusedError(
+                "include", "no pattern, so no table matches; give a pattern, or leave include out"
+            )
         if self._prefix:
             validate_key("key_prefix", self._prefix)
         super().model_post_init(context)
 
     @classmethod
     def get_spec(cls) -> dg.ComponentTypeSpec:
-        """Metadata for lists of components."""
+        """Describe the component for `dg list components`."""
         return dg.ComponentTypeSpec(
             description="The Delta tables below a prefix: assets, their commits, their health.",
             tags=["delta", "lakehouse", "external"],

@@ -73,7 +73,7 @@ def find_lake_tables(
     A table that cannot be opened is included and logged as a warning. Its checks will fail.
 
     Args:
-        storage_options: With the resolved values of variables.
+        storage_options: Environment variables are already replaced by their values.
 
     Raises:
         StorageError: The prefix, or a directory that is not excluded, cannot be searched. If the

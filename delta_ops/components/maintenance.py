@@ -39,7 +39,7 @@ _text = dg.Resolver.default
 class DeltaMaintenanceComponent(dg.Component, PlacedAttributes):
     """Maintains Delta tables: jobs, sensors, schedules and asset checks, by policies.
 
-    The same as `delta_ops_definitions`, in YAML. The project defines the tables' assets elsewhere.
+    This is `delta_ops_definitions` in YAML. The project defines the tables' assets elsewhere.
     """
 
     root: Annotated[
@@ -116,7 +116,7 @@ class DeltaMaintenanceComponent(dg.Component, PlacedAttributes):
 
     @classmethod
     def get_spec(cls) -> dg.ComponentTypeSpec:
-        """Metadata for lists of components."""
+        """Describe the component for `dg list components`."""
         return dg.ComponentTypeSpec(
             description="Maintenance of Delta tables by policies: jobs, sensors, checks.",
             tags=["delta", "lakehouse", "maintenance"],

@@ -69,11 +69,13 @@ class DeltaTableComponent(dg.Component, WatchAttributes):
         if self.asset.partitions_def is None:
             validate_no_partitions(place, metadata)
         if uri_elsewhere(self.asset.key, metadata, self.uri) is not None:
-            raise InvalidRequestError("dagster/uri differs from the attribute uri; leave it out")
+            raise InvalidRequestError(
+                "dagster/uri differs from the attribute uri; leave dagster/uri out"
+            )
 
     @classmethod
     def get_spec(cls) -> dg.ComponentTypeSpec:
-        """Metadata for lists of components."""
+        """Describe the component for `dg list components`."""
         return dg.ComponentTypeSpec(
             description="A Delta table that others write: an asset, its commits, its health.",
             tags=["delta", "lakehouse", "external"],
@@ -83,7 +85,7 @@ class DeltaTableComponent(dg.Component, WatchAttributes):
 
     @property
     def table(self) -> TableRef:
-        """The table."""
+        """The reference to the table, for sensors and checks."""
         options = validate_options(self.storage_options)
         return TableRef(asset_key=self.asset.key, uri=self.uri, storage_options=options)
 

@@ -75,7 +75,7 @@ class WatchAttributes(PlacedAttributes):
 
 
 def plain_name(text: str) -> str:
-    """Convert any text to a name for definitions."""
+    """Convert any string to a name for definitions."""
     return re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_") or "lake"
 
 
@@ -124,7 +124,7 @@ def _health_checks(
     def results(
         tables: Sequence[TableRef], scene: Evaluation
     ) -> Iterator[tuple[TableRef, dg.AssetCheckResult]]:
-        """Assess tables side by side."""
+        """Assess tables concurrently."""
         logs = [table.log() for table in tables]
         names = {log.uri: table.name for log, table in zip(logs, tables, strict=True)}
         rules_of = rules_by_policies([each.policy for each in assigned], names.__getitem__)

@@ -54,7 +54,7 @@ def require_type(value: Any, kind: type, argument: str, expected: str) -> None:
 
 
 def check_text(value: Any, argument: str) -> str:
-    """Return a text; other types are an error.
+    """Return a string; other types are an error.
 
     Args:
         argument: Name of the argument in errors.

@@ -1,4 +1,4 @@
-"""Session set-up: delta-spark's function without downloading its jar."""
+"""Session set-up: `configure_spark_with_delta_pip` of delta-spark; it downloads no Delta jar."""
 
 from __future__ import annotations
 

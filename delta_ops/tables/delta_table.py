@@ -151,7 +151,7 @@ class DeltaTable:
 
     @translating
     def generate(self, mode: str) -> None:
-        """Write lists of the table's files, for engines that cannot read the log.
+        """Write manifests: lists of the table's files for engines that cannot read the log.
 
         Args:
             mode: "symlink_format_manifest".
@@ -382,10 +382,10 @@ def _builder(spark: SparkSession | None, mode: Mode) -> DeltaTableBuilder[DeltaT
 
 
 def _parse_timestamp(spark: SparkSession, text: str) -> datetime:
-    """Convert a text to a time, in the session's time zone.
+    """Parse a time, in the session's time zone.
 
     Raises:
-        InvalidRequestError: The text is not a timestamp.
+        InvalidRequestError: The string is not a timestamp.
     """
     time = sf.unix_micros(try_cast(sf.lit(text), "timestamp"))
     (row,) = spark.range(1).select(time.alias("micros")).collect()

@@ -26,7 +26,7 @@ R = TypeVar("R")
 
 
 class DeltaConcurrentModificationException(PySparkException):
-    """A concurrent commit invalidates this one in a way without its own exception type."""
+    """A concurrent commit invalidates this commit; no more specific exception type applies."""
 
 
 class ConcurrentWriteException(PySparkException):
@@ -54,7 +54,7 @@ class ConcurrentDeleteDeleteException(PySparkException):
 
 
 class ConcurrentTransactionException(PySparkException):
-    """A concurrent commit carried the same application id."""
+    """A concurrent commit set the same application id."""
 
 
 _BY_KIND: Mapping[str, type[PySparkException]] = {

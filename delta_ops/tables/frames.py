@@ -87,7 +87,7 @@ def merge_frame(spark: SparkSession, metrics: Mapping[str, int]) -> DataFrame:
 
 
 def restore_frame(spark: SparkSession, plan: RestorePlan, wanted: Snapshot) -> DataFrame:
-    """The figures of a restore.
+    """The metrics of a restore.
 
     Args:
         wanted: The version that was restored.
@@ -136,7 +136,7 @@ def _texts(values: Mapping[str, Any]) -> dict[str, str | None]:
 
 
 def _text(value: Any) -> str | None:
-    """A JSON value as text; a text stays unchanged."""
+    """A JSON value as a string; a string stays unchanged."""
     if value is None or isinstance(value, str):
         return value
     return json.dumps(value, separators=(",", ":"))

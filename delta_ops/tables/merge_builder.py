@@ -46,7 +46,7 @@ _KEEPING = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sides:
-    """The columns of both sides when a merge is executed."""
+    """The columns of target and source when a merge is executed."""
 
     target: StructType
     source: tuple[str, ...]
@@ -64,7 +64,7 @@ class Sides:
         return tuple(map(name_of_column, names))
 
     def validate_all(self, table: str) -> None:
-        """Reject a source without some of the table's columns, for a clause that sets all."""
+        """Reject a source that lacks columns of the table, if a clause sets all columns."""
         names = {each.lower() for each in self.source}
         lacking = [each.name for each in self.target.fields if each.name.lower() not in names]
         if lacking and not self.adds_columns:

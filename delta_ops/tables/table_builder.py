@@ -97,7 +97,7 @@ class DeltaTableBuilder(Generic[T]):
         """Add a column.
 
         Args:
-            dataType: A Spark type, or its text.
+            dataType: A Spark type, or a string such as "bigint".
             generatedAlwaysAs: An expression over other columns, or identity values.
             generatedByDefaultAs: Identity values for rows without a value.
         """

@@ -145,7 +145,7 @@ def merge(table: Path, updates: dict[str, str]) -> da.Merge:
         ),
         pytest.param(
             lambda t: ddl.add_columns(t, [new(comment=5)]),
-            "comment is 5, of type int; give a text or None",
+            "comment is 5, of type int; give a string or None",
             id="a comment that is no text",
         ),
         pytest.param(

@@ -282,5 +282,5 @@ def test_a_merge_takes_conditions_of_enums(
     merge = ds.merge(root, source, (sf.col("id") == sf.col("k")) & state)
     merge.when_matched_update({"id": "k + 10"}, sf.col("source.q") == State.NEW).execute()
     assert sorted(da.to_table(root)["id"].to_pylist()) == [2, 11]
-    with pytest.raises(InvalidRequestError, match="give a text or an expression"):
+    with pytest.raises(InvalidRequestError, match="give a string or an expression"):
         ds.merge(root, source, col("p") == State.NEW)  # type: ignore[arg-type]
