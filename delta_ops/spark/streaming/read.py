@@ -220,7 +220,7 @@ def _streaming_frame(
 
 
 class _SparkStream:
-    """A table in one query of a classic session. Offsets are texts."""
+    """A table in one query of a classic session. Offsets are strings."""
 
     def __init__(
         self, spark: SparkSession, log: DeltaLog, made_for: Snapshot, request: StreamRequest
@@ -229,7 +229,7 @@ class _SparkStream:
         self._stream = TableStream(log, _shape_of_query(made_for), request)
 
     def answer(self, question: str) -> Any:
-        """Answer a request of the source: a text with three lines for kind, start and end."""
+        """Answer a request of the source: a string with three lines for kind, start and end."""
         kind, start, end = question.split("\n")
         match kind:
             case "stop at latest":
