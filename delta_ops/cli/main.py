@@ -195,7 +195,9 @@ def _rank(parameter: Any) -> int:
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )
 @click.option("--version", is_flag=True, help="Show the version and exit.")
-@click.option("-v", "--verbose", is_flag=True, help="With --version: of all parts, for a report.")
+@click.option(
+    "-v", "--verbose", is_flag=True, help="With --version: versions of all parts, for a bug report."
+)
 def cli(**_options: bool) -> None:
     """Inspect and maintain Delta tables. TABLE is a local path or a URI."""
 

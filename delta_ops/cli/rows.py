@@ -120,7 +120,7 @@ def schema_command(
     arrow: bool,
     as_json: bool,
 ) -> None:
-    """Show the columns with their types; with --json, the schema of the log."""
+    """Show the columns with their types; with --json, the schema as in the log."""
     snapshot = open_snapshot(table, storage_options, version, timestamp)
     if export is not None:
         da.export_schema(snapshot, export)

@@ -29,7 +29,7 @@ def installation() -> Iterator[tuple[str, str]]:
         spark = ".".join(map(str, VERSION))
         classes = f"compiled classes for Spark {spark} and Scala {scala}"
         yield "Spark engine", f"in a classic session: {classes}"
-    yield "Spark engine", "over Spark Connect: Spark's public API, because no local JVM is there"
+    yield "Spark engine", "over Spark Connect: Spark's public API, because there is no local JVM"
 
 
 def _scala_version(jars: Path) -> str | None:
