@@ -205,7 +205,7 @@ def condition_of(
 
 
 def simplify_text(text: str, spark: SparkSession, schema: StructType) -> Predicate | str:
-    """Convert a SQL string to a predicate if both mean the same in this session."""
+    """Convert a SQL string to a predicate if both mean the same in this session; else keep it."""
     found = simplify_condition(text)
     if not isinstance(found, Predicate) or _reads_otherwise(spark, text):
         return text
@@ -215,7 +215,7 @@ def simplify_text(text: str, spark: SparkSession, schema: StructType) -> Predica
 def has_times_of_session(
     predicate: Predicate, text: str, spark: SparkSession, schema: StructType
 ) -> bool:
-    """Whether a SQL string contains times that the session reads in another zone than UTC."""
+    """Whether a SQL string compares times that the session reads in another zone than UTC."""
     if session_time_zone(spark) in _UTC:
         return False
     names = {name.lower() for name in columns(predicate)}
