@@ -74,9 +74,10 @@ class Protocol:
     """None below writer version 7."""
 
     def requires_same(self, other: Protocol) -> bool:
-        """Whether both require the same of a client, in any order of features.
+        """Whether another protocol requires the same versions and features.
 
-        Some writers repeat a table's protocol with its features in another order.
+        The order of the features does not matter: some writers repeat a table's protocol with its
+        features in another order.
         """
         return (
             self.min_reader_version == other.min_reader_version

@@ -250,7 +250,7 @@ def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
 
 
 def _present_vectors(vectors: pa.StructArray) -> pa.StructArray:
-    """Turn structs with only null fields into nulls; some writers store a missing vector so."""
+    """Turn structs with only null fields into nulls; some writers use them for no vector."""
     if vectors.null_count == len(vectors):
         return vectors
     present = pc.struct_field(vectors, "storageType").is_valid()

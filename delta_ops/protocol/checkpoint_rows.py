@@ -29,9 +29,9 @@ Fields = Mapping[str, Sequence[str]]
 
 class _Fields(NamedTuple):
     key: str
-    """A field that every action of the kind has."""
+    """A field that every action of this kind has."""
     witness: str
-    """Another field that is null where there is no action."""
+    """A second field of the action. If it has a value and `key` has none, the row is damaged."""
     required: tuple[str, ...]
     """Columns that a checkpoint must have; without them the table would differ."""
     others: tuple[str, ...] = ()
@@ -69,9 +69,11 @@ _FLIPPED = 2
 def stored_fields(schema: pa.Schema) -> Fields:
     """The columns of a checkpoint.
 
-    Raises `ValueError` for a duplicate column, since readers could use either copy. Also raises it
-    for an unknown column whose name nearly matches a missing column: no checksum covers a footer,
-    and unknown columns are skipped with all their values.
+    Raises:
+        ValueError: A column occurs twice, so readers could use either copy. Or the name of a known
+            column is damaged: it is missing, and an unknown column has almost the same name.
+            Without this check, all values of the damaged column would be skipped, because no
+            checksum covers a Parquet footer.
     """
     names = list(schema.names)
     types = schema.types
@@ -97,7 +99,9 @@ def _validate_spelling(names: Collection[str], known: frozenset[str]) -> None:
         for missing in known.difference(names):
             others = sum(a != b for a, b in zip(name, missing, strict=False))
             if len(name) == len(missing) and others <= _FLIPPED:
-                raise ValueError(f"it has a column {name} and no {missing}, which it may have been")
+                raise ValueError(
+                    f"it has a column {name} and no {missing}: its name may be damaged"
+                )
 
 
 def validate_fields(fields: Fields, action: str) -> None:
@@ -112,7 +116,7 @@ def present_rows(structs: pa.StructArray, action: str) -> pa.StructArray:
     """The rows that hold the action.
 
     Args:
-        structs: The action's column, with the key and, if stored, the witness of `ACTIONS`.
+        structs: The action's column. It has the `key` of `ACTIONS`, and may have the `witness`.
     """
     key, witness, *_ = ACTIONS[action]
     if structs.null_count == len(structs):

@@ -1,7 +1,7 @@
 """Column uses: parts of a table that depend on a column and prevent dropping or renaming it. Pure.
 
 Source: PROTOCOL.md, "CHECK Constraints", "Column Invariants", "Generated Columns" and "Clustered
-Table"; partitioning is that of `metaData`.
+Table"; `metaData` names the partition columns.
 
 A condition that our SQL parser cannot read is assumed to use every column that it names.
 """

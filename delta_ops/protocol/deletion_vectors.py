@@ -113,11 +113,11 @@ def validate_size(vector: DeletionVector, num_rows: int | None) -> None:
     """
     if num_rows is not None and vector.cardinality > num_rows:
         raise MalformedVectorError(
-            f"by the log it deletes {vector.cardinality} rows, but the file has {num_rows} rows"
+            f"it deletes {vector.cardinality} rows, but the file has {num_rows} rows"
         )
     if vector.size_in_bytes > _BASE_BYTES + _ROW_BYTES * vector.cardinality:
         raise MalformedVectorError(
-            f"it has {vector.size_in_bytes} bytes by the log, which is too many for "
+            f"it has {vector.size_in_bytes} bytes according to the log, which is too many for "
             f"{vector.cardinality} rows"
         )
 
@@ -132,7 +132,7 @@ def decode_stored(content: bytes, vector: DeletionVector) -> BitMap64:
     data = content[_SIZE_BYTES:-_CHECKSUM_BYTES]
     if size != vector.size_in_bytes or len(data) != size:
         raise MalformedVectorError(
-            f"it has {size} bytes in the file, and {vector.size_in_bytes} by the log"
+            f"it has {size} bytes in the file, and {vector.size_in_bytes} according to the log"
         )
     if zlib.crc32(data) != int.from_bytes(content[-_CHECKSUM_BYTES:], "big"):
         raise MalformedVectorError("its checksum does not match")
@@ -224,7 +224,7 @@ def _row_numbers(data: bytes, vector: DeletionVector) -> BitMap64:
         raise MalformedVectorError("it is not a 64-bit roaring bitmap") from error
     if len(rows) != vector.cardinality:
         raise MalformedVectorError(
-            f"it names {len(rows)} rows, and {vector.cardinality} by the log"
+            f"it names {len(rows)} rows, and {vector.cardinality} according to the log"
         )
     return rows
 
@@ -256,7 +256,7 @@ def _decode_base85(text: str, size: int) -> bytes:
         decoded = _decoded_groups(text)
     if not 0 <= size <= len(decoded) < size + 4:
         raise MalformedVectorError(
-            f"its text decodes to {len(decoded)} bytes, and {size} by the log"
+            f"its text decodes to {len(decoded)} bytes, and {size} according to the log"
         )
     return decoded[:size]
 

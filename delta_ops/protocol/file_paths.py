@@ -6,8 +6,8 @@ A path is decoded exactly once. The canonical form of a file inside the table is
 table's root. A file therefore has one key, even if another writer uses an absolute path, `file:` or
 other escapes. The same holds for schemes of one store (`s3`, `s3a`) and for a local root that is a
 symbolic link: the table's root is resolved, paths in the log are not. The key of a file outside the
-root is its absolute path or URI. Steps up (`..`) are resolved in the text, as in Hadoop, and never
-leave a bucket.
+root is its absolute path or URI. `..` is resolved in the text of a path, as in Hadoop, and never
+leads out of a bucket.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def is_absolute(path: str) -> bool:
 
 
 def absolute_paths(paths: pa.ChunkedArray) -> list[str]:
-    """The canonical paths outside the table."""
+    """Filter canonical paths: keep absolute paths, whose files are outside the table."""
     return list(paths.filter(are_absolute(paths)).to_pylist())
 
 
@@ -67,7 +67,7 @@ def are_absolute(paths: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def depend_on_root(log_paths: pa.Array) -> bool:
-    """Whether a canonical form depends on the table's location."""
+    """Whether the canonical form of any of these paths depends on the table's location."""
     touched = log_paths.filter(pc.match_substring_regex(log_paths, _NEEDS_WORK))
     decoded = map(unquote, touched.to_pylist())
     return any(is_absolute(path) or _climbs(posixpath.normpath(path)) for path in decoded)
@@ -177,7 +177,7 @@ def _canonicalize(log_path: str, table_uri: str, roots: Callable[[], Sequence[st
             decoded = f"{place_of(table_uri).rstrip('/')}/{relative}"
         place = place_of(decoded)
         root = next((root for root in roots() if place.startswith(root)), None)
-    except _ClimbsError as error:
+    except _LeavesStoreError as error:
         raise LogPathError(
             table_uri, log_path, "this path leaves its store; remove the file from the log"
         ) from error
@@ -198,12 +198,12 @@ def _roots(table_uri: str) -> list[str]:
     return [place.rstrip("/") + "/" for place in places]
 
 
-class _ClimbsError(ValueError):
-    """The steps lead above the root of a bucket."""
+class _LeavesStoreError(ValueError):
+    """A `..` in the path leads out of the bucket."""
 
 
 def place_of(uri: str) -> str:
-    """Normalize an absolute path or URI, so that equal places have equal names."""
+    """Normalize an absolute path or URI, so that equal locations have equal texts."""
     is_file = _FILE_SCHEME.match(uri)
     local = f"/{uri[is_file.end() :]}" if is_file else uri
     if local.startswith("/"):
@@ -216,7 +216,7 @@ def place_of(uri: str) -> str:
     if _STEPS.search(key):
         key = posixpath.normpath(key)
         if _climbs(key):
-            raise _ClimbsError(uri)
+            raise _LeavesStoreError(uri)
     return f"{names.schemes[0]}://{names.canonical_authority(authority)}/{key}"
 
 

@@ -193,7 +193,7 @@ class TableDefinition:
 
     @lazy
     def stats_settings(self) -> StatsSettings:
-        """The settings for statistics, with columns under their names in statistics."""
+        """The settings for statistics; columns have their physical names if they are mapped."""
         settings = self.properties.stats
         if settings.columns is None or not self.is_mapped:
             return settings
@@ -331,7 +331,7 @@ def _find_unsupported(
     if operation == "open":
         return found
     _validate_schema(definition, table)
-    found += _untold_mapping(definition, operation, engine)
+    found += _undeclared_mapping(definition, operation, engine)
     writes_void = engine == "arrow" and not _has_inner_void(definition)
     is_limited = operation == "write" and not writes_void
     found += _unread_types(definition, _WRITTEN if is_limited else _READ)
@@ -387,7 +387,7 @@ def _unread_format(metadata: Metadata) -> Iterator[str]:
         yield f"format option {name}"
 
 
-def _untold_mapping(
+def _undeclared_mapping(
     definition: TableDefinition, operation: Operation, engine: Engine
 ) -> Iterator[str]:
     # Without the feature the mode has no effect, but the files may still be mapped.
@@ -409,7 +409,7 @@ def _unread_types(definition: TableDefinition, known: Collection[DataType]) -> I
 
 
 def _has_inner_void(definition: TableDefinition) -> bool:
-    """Whether a field or an element is void. A whole column is left out of files, a part is not."""
+    """Whether a type inside a column is void; files can omit only whole columns."""
     return VOID in definition.types and any(
         data_type == VOID for path, data_type in walk(definition.schema) if len(path) > 1
     )

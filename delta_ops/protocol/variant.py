@@ -323,7 +323,7 @@ def _pack(numbers: Sequence[int], width: int) -> bytes:
 
 
 def _width(number: int) -> int:
-    """Bytes of an unsigned number."""
+    """Number of bytes that an unsigned number takes."""
     width = (number.bit_length() + 7) // 8 or 1
     if width > 4:
         raise ValueError("a value is longer than the encoding allows")

@@ -38,7 +38,10 @@ def vector_of(root: Path, rows: BitMap64, **claims: Any) -> DeletionVector:
     ("rows", "claims", "reason"),
     [
         pytest.param(
-            BitMap64([1]), {"size_in_bytes": 2 * GIB}, f"{2 * GIB} bytes by the log", id="bytes"
+            BitMap64([1]),
+            {"size_in_bytes": 2 * GIB},
+            f"{2 * GIB} bytes according to the log",
+            id="bytes",
         ),
         pytest.param(
             BitMap64([1]),

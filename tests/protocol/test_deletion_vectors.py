@@ -197,7 +197,7 @@ def test_a_vector_outside_of_the_table_is_not_named_by_steps_upwards() -> None:
 
 def test_a_vector_of_other_rows_than_the_log_says_is_refused() -> None:
     vector = replace(inline(BitMap64([1, 2])), cardinality=3)
-    with pytest.raises(MalformedVectorError, match="2 rows, and 3 by the log"):
+    with pytest.raises(MalformedVectorError, match="2 rows, and 3 according to the log"):
         decode_inline(vector)
 
 
@@ -311,7 +311,7 @@ def optimized(rows: BitMap64) -> BitMap64:
             2**31 - 1,
             30,
             30,
-            "2147483647 bytes by the log, which is too many for 30 rows",
+            "2147483647 bytes according to the log, which is too many for 30 rows",
             id="2 GiB",
         ),
         pytest.param(2**31 - 1, 30, None, "2147483647 bytes", id="2 GiB, rows unknown"),

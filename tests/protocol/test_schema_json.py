@@ -116,7 +116,7 @@ def test_schemas_of_other_writers_are_written_as_they_were_read() -> None:
     [
         pytest.param("{", "not JSON", id="no JSON"),
         pytest.param('"long"', "must be a struct and is long", id="a type that is no struct"),
-        pytest.param("[]", "The schema has no type but []", id="a list"),
+        pytest.param("[]", "The schema has [] where a type belongs", id="a list"),
         pytest.param('{"type":"struct"}', "has the fields None", id="a struct without fields"),
         pytest.param(
             '{"type":"struct","fields":[1]}', "not a JSON object: 1", id="a field that is a number"

@@ -22,7 +22,7 @@ from delta_ops.protocol.columns.mapping import physical_path
 from delta_ops.protocol.file_paths import are_absolute
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.schema import TIMESTAMP, TIMESTAMP_NTZ, ColumnPath, DataType, leaves
-from delta_ops.protocol.stats.file_domains import CUT_US, domains_at_once, domains_one_by_one
+from delta_ops.protocol.stats.file_domains import MILLISECOND, domains_at_once, domains_one_by_one
 from delta_ops.transaction.rewrite_group import CurveOrder
 
 _TAGS = ["tags", "clusteringProvider"]
@@ -158,7 +158,7 @@ def _bounds(stats: pa.Array, axes: Axes) -> Iterator[pa.Array]:
         yield domain.low
         # The bound as the writer computed it: otherwise neighbouring files would overlap.
         is_time = data_type in (TIMESTAMP, TIMESTAMP_NTZ)
-        yield pc.subtract(domain.high, CUT_US) if is_time else domain.high
+        yield pc.subtract(domain.high, MILLISECOND) if is_time else domain.high
         yield domain.has_values
 
 

@@ -137,7 +137,7 @@ def keep_marks(metadata: Metadata, before: Metadata) -> Metadata:
 
 
 def drop_marks(metadata: Metadata) -> tuple[Metadata, StructType]:
-    """Split metadata, for comparison: all but the schema, and the schema without marks."""
+    """Split metadata, for comparison, into all but the schema and the schema without marks."""
     schema = schema_from_json(metadata.schema_string)
     fields = (
         replace(each, metadata={key: each.metadata[key] for key in each.metadata if key != _MARK})

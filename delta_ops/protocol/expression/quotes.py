@@ -77,7 +77,7 @@ def validate_condition(condition: Expression, find: Find) -> None:
 def validate_looks_at_rows(condition: Expression) -> None:
     """Refuse a condition that consists of constants.
 
-    Truth values and numbers, such as `true`, `false` and `1 = 1`, are unambiguous and allowed.
+    Booleans and numbers, such as `true`, `false` and `1 = 1`, are unambiguous and allowed.
 
     Raises:
         InvalidRequestError: The message shows how to write the condition.

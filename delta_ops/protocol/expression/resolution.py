@@ -144,7 +144,7 @@ def resolve_condition(node: Node, find: Find) -> Node:
     """Resolve a condition.
 
     Raises:
-        InvalidRequestError: As `resolve_expression`, or the result is not a truth value.
+        InvalidRequestError: As `resolve_expression`, or the result is not a boolean.
     """
     return _condition(_resolve(node, find))
 
@@ -418,6 +418,6 @@ def _require(name: str, types: Sequence[DataType], fits: Callable[[DataType], bo
 
 def _refusal(reason: str) -> InvalidRequestError:
     return InvalidRequestError(
-        f"In an expression {reason}; docs/expressions.md says what is, the rest needs the Spark "
-        "engine."
+        f"In an expression, {reason}; docs/expressions.md lists what is supported, and all else "
+        "needs the Spark engine."
     )

@@ -200,8 +200,8 @@ def _pattern(node: exp.TimeToStr) -> Literal:
 def refusal(node: exp.Expr, why: str = "is not supported") -> InvalidRequestError:
     """The error for an unsupported part of an expression."""
     return InvalidRequestError(
-        f"In the expression, {sql_of(node)} {why}; docs/expressions.md says what is, the rest "
-        f"needs the Spark engine.{hint_of_quotes(node)}"
+        f"In the expression, {sql_of(node)} {why}; docs/expressions.md lists what is supported, "
+        f"and all else needs the Spark engine.{hint_of_quotes(node)}"
     )
 
 

@@ -1,7 +1,7 @@
 """A predicate over files: whether some row of a file can match, or every row must match.
 
-`might_match` never misses a row, and `must_match` never includes a row too many. If nothing is
-known of a file, it might match and need not match.
+`might_match` is true for every file with a matching row, and `must_match` only for files whose rows
+all match. A file without statistics might match, but need not.
 
 Both follow from the possible outcomes of the predicate for the rows of a file. They include
 the outcome of every row, and possibly more. The operands of `&` and `|` are evaluated
@@ -83,8 +83,8 @@ def might_match(predicate: Predicate, partitions: Partitions, stats: pa.Array) -
 def must_match(predicate: Predicate, partitions: Partitions, stats: pa.Array) -> pa.BooleanArray:
     """For each file, true only if the predicate is true for every row.
 
-    Rounded or cut bounds are ignored: an operation that removes a file without reading it must not
-    depend on how its writer rounds.
+    Rounded or truncated bounds are ignored: an operation that removes a file without reading it
+    must not depend on how its writer rounds.
 
     Args are the same as for `might_match`.
     """

@@ -122,8 +122,8 @@ def _parse(items: tuple[tuple[str, str], ...]) -> TableProperties:
     )
 
 
-class Requested(NamedTuple):
-    """A change to properties and features, requested by names and values of table properties."""
+class RequestedChanges(NamedTuple):
+    """The table properties and the features that a user's table properties change."""
 
     properties: dict[str, str | None]
     """New values by property name, spelled as in tables; None removes the property."""
@@ -138,15 +138,15 @@ def _text_error(name: object, value: object) -> InvalidRequestError:
     )
 
 
-def requested_properties(changes: Mapping[str, str | None]) -> Requested:
-    """Validate a requested change of table properties.
+def requested_properties(changes: Mapping[str, str | None]) -> RequestedChanges:
+    """Validate table properties that a user sets or removes.
 
     Args:
         changes: Values by name, ignoring case; `delta.feature.<name>` = supported adds a feature.
 
     Raises:
-        InvalidRequestError: A property is unknown to the protocol's engines, is not for users, or
-            has an invalid value.
+        InvalidRequestError: A property is unknown, must not be set by users, or has an invalid
+            value.
     """
     properties: dict[str, str | None] = {}
     features: list[str] = []
@@ -171,7 +171,7 @@ def requested_properties(changes: Mapping[str, str | None]) -> Requested:
                 f"Table property {exact_name} is set twice (case does not count); set it once."
             )
         properties[exact_name] = value
-    return Requested(properties, tuple(features))
+    return RequestedChanges(properties, tuple(features))
 
 
 def _requested_feature(name: str, value: str | None) -> str:

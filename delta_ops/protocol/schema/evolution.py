@@ -102,7 +102,7 @@ def _widen_field(
 
 
 def keep_variants(data: StructType, table: StructType) -> StructType:
-    """The schema of Arrow data, whose variants are structs, with the table's variant types."""
+    """Use the type variant where the table does; Arrow data hold variants as structs."""
     kept = _keep_variants(data, table)
     assert isinstance(kept, StructType)
     return kept
@@ -172,7 +172,7 @@ def _validate_alike(current: DataType, new: DataType, path: tuple[str, ...]) -> 
         case MapType(), MapType():
             if allow_nulls(current.key_type) != allow_nulls(new.key_type):
                 raise InvalidRequestError(
-                    f"Column {'.'.join(path)} has another map key type in the table."
+                    f"Column {'.'.join(path)} has map keys of another type in the table."
                 )
             _validate_alike(current.value_type, new.value_type, (*path, "value"))
         case _ if current != new:

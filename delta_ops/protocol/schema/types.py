@@ -316,7 +316,7 @@ def _type_from_json(value: object, path: tuple[str, ...]) -> DataType:
     if isinstance(value, str):
         return _named_type(value, path)
     if not isinstance(value, dict):
-        raise InvalidRequestError(f"{_place(path)} has no type but {value!r}.")
+        raise InvalidRequestError(f"{_place(path)} has {value!r} where a type belongs.")
     match value.get("type"):
         case "struct":
             fields = _member(value, "fields", list, path)

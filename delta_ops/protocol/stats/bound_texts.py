@@ -4,7 +4,7 @@ Source: PROTOCOL.md, "Per-file Statistics".
 
 An unproved bound is left out, because readers skip files by bounds. Zeros get the sign that widens
 the bound, and timestamps are rounded outwards to milliseconds. Values without a JSON form (NaN,
-infinity, years beyond 9999) are not used as bounds. A text is cut to a prefix.
+infinity, years beyond 9999) are not used as bounds. A text is truncated.
 """
 
 from __future__ import annotations

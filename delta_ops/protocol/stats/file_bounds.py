@@ -5,10 +5,11 @@ Source: PROTOCOL.md, "Per-file Statistics".
 Other engines may have written the statistics, so each bound is read as loosely as the loosest known
 writer means it:
 
-- Timestamps are cut to milliseconds.
+- Timestamps are truncated to milliseconds.
 - Decimals may have passed through a binary fraction.
-- Older versions of the reference end a cut string with a character that is not the greatest.
-- A long string may be cut without any mark.
+- Older versions of the reference truncate an upper bound and append U+FFFD, which is not the
+  greatest character.
+- A long string may be truncated without any mark.
 - A maximum of a floating-point column may hide NaN.
 - A DOUBLE column may have been FLOAT. Its bounds, in the digits of a float, then differ from the
   values that its rows have as doubles.
@@ -41,15 +42,15 @@ from delta_ops.protocol.schema import (
 from delta_ops.protocol.stats.file_stats import FileStats
 from delta_ops.protocol.values.partition_values import parse, round_to_float
 
-_CUT = timedelta(milliseconds=1)
+_MILLISECOND = timedelta(milliseconds=1)
 _EXACT_DIGITS = 15
 """A decimal with up to this many digits survives a double."""
 _ROUNDING = Decimal("1e-15")
 _MAX_EXPONENT = 400
 """Limit for exponents; no Delta number exceeds it, and `1e999999999` would fill the memory."""
 _REPLACEMENT, _ASCII_MAX, _UNICODE_MAX = "\ufffd", "\x7f", "\U0010ffff"
-CUT_BYTES = 32
-"""A string of at least this size may have been cut to 32 bytes, characters or UTF-16 units."""
+TRUNCATED_BYTES = 32
+"""A string of at least this size may be truncated to 32 bytes, characters or UTF-16 units."""
 OFFSETS_IN_MINUTES = datetime(1972, 1, 8, tzinfo=UTC)
 """Before this time, zone offsets had seconds; Spark writes the offset without its seconds."""
 
@@ -72,10 +73,10 @@ def upper_bound(stats: FileStats, path: ColumnPath, data_type: DataType) -> Any:
     if isinstance(value, Decimal) and _may_be_rounded(data_type):
         return value + abs(value) * _ROUNDING
     if data_type in (TIMESTAMP, TIMESTAMP_NTZ):
-        return _add_cut(value)
+        return _add_millisecond(value)
     if data_type == DOUBLE:
         return max(value, _float_value(value))
-    return _undo_cut(value) if data_type == STRING else value
+    return _above_truncated(value) if data_type == STRING else value
 
 
 def null_count(stats: FileStats, path: ColumnPath) -> int | None:
@@ -88,8 +89,8 @@ def is_exact(value: Any, data_type: DataType) -> bool:
     """Whether a bound of this type equals the value that the writer saw, without rounding."""
     if data_type == STRING:
         text = str(value)
-        may_be_cut = len(text.encode()) >= CUT_BYTES
-        return not may_be_cut and not text.endswith((_REPLACEMENT, _UNICODE_MAX, _ASCII_MAX))
+        may_be_truncated = len(text.encode()) >= TRUNCATED_BYTES
+        return not may_be_truncated and not text.endswith((_REPLACEMENT, _UNICODE_MAX, _ASCII_MAX))
     if isinstance(data_type, DecimalType):
         return not _may_be_rounded(data_type)
     return data_type in INTEGER_RANGES or data_type == DATE
@@ -160,25 +161,26 @@ def _typed_text(text: str, data_type: DataType) -> Any:
 
 
 def _float_value(value: float) -> float:
-    """The value of a bound that was written as a float, after its column became DOUBLE."""
+    """The bound of a DOUBLE column if it was written when the column was FLOAT."""
     try:
         return round_to_float(value)
     except OverflowError:
         return value
 
 
-def _add_cut(value: Any) -> Any:
+def _add_millisecond(value: Any) -> Any:
     try:
-        return value + _CUT
+        return value + _MILLISECOND
     except OverflowError:
         return None
 
 
-def _undo_cut(text: str) -> str:
-    """Undo a cut that ends with U+FFFD, which sorts below the characters beyond U+FFFF.
+def _above_truncated(text: str) -> str:
+    """An upper bound for every string that a writer may have truncated to this text.
 
-    The cut may even have split such a character; the writer then wrote its first half as `?`.
+    Some writers append U+FFFD to a truncated bound, but the characters beyond U+FFFF sort above it.
+    They may also split such a character in two; its first half is then a `?`.
     """
     if not text.endswith(_REPLACEMENT):
-        return text + _UNICODE_MAX if len(text.encode()) >= CUT_BYTES else text
+        return text + _UNICODE_MAX if len(text.encode()) >= TRUNCATED_BYTES else text
     return text[:-1].removesuffix("?") + _UNICODE_MAX

@@ -33,8 +33,8 @@ from delta_ops.protocol.schema import (
 )
 from delta_ops.protocol.schema.arrow_types import arrow_type_from_type
 from delta_ops.protocol.stats.file_bounds import (
-    CUT_BYTES,
     OFFSETS_IN_MINUTES,
+    TRUNCATED_BYTES,
     is_exact,
     lower_bound,
     null_count,
@@ -49,8 +49,8 @@ _JSON_TYPES: Mapping[DataType, pa.DataType] = {
     BOOLEAN: pa.bool_(),
 }
 """JSON types of bounds in statistics; without decimals, which Arrow would read as doubles."""
-CUT_US = integer_scalar(1000, pa.duration("us"))
-"""Added to a file's greatest time, which the writer cut to milliseconds."""
+MILLISECOND = integer_scalar(1000, pa.duration("us"))
+"""Added to a file's greatest time, which the writer truncated to milliseconds."""
 _REPLACEMENT, _UNICODE_MAX = "\ufffd", "\U0010ffff"
 _LONG_MIN, _LONG_MAX = INTEGER_RANGES[LONG]
 _NAN_KEY = integer_scalar(_LONG_MAX)
@@ -94,8 +94,8 @@ class Domain(NamedTuple):
     def pad(self, width: int) -> Domain:
         """The domain of a CHAR column, whose shorter texts end with spaces.
 
-        Some writers pad the values and some do not, and a bound may be cut. Bounds from statistics
-        are therefore dropped; only partition values are kept and padded.
+        Some writers pad the values and some do not, and a bound may be truncated. Bounds from
+        statistics are therefore dropped; only partition values are kept and padded.
         """
         if self.codes is None:
             unknown = pa.nulls(len(self.low), self.low.type)
@@ -299,15 +299,15 @@ def _type_bound(bound: pa.Array, data_type: DataType) -> pa.Array:
 
 
 def _loosen(typed: pa.Array, data_type: DataType) -> pa.Array:
-    """Widen bounds that may be cut, like `file_bounds.upper_bound`."""
+    """Raise upper bounds that may be truncated, like `file_bounds.upper_bound`."""
     if data_type in (TIMESTAMP, TIMESTAMP_NTZ):
-        return pc.add(typed, CUT_US)
+        return pc.add(typed, MILLISECOND)
     if data_type == STRING:
-        cut = pc.ends_with(typed, _REPLACEMENT)
+        is_replaced = pc.ends_with(typed, _REPLACEMENT)
         above = pc.replace_substring_regex(typed, rf"\??{_REPLACEMENT}$", _UNICODE_MAX)
         longer = pc.binary_join_element_wise(typed, _UNICODE_MAX, "")
-        may_be_cut = pc.greater_equal(pc.binary_length(typed), CUT_BYTES)
-        return pc.if_else(cut, above, pc.if_else(may_be_cut, longer, typed))
+        may_be_truncated = pc.greater_equal(pc.binary_length(typed), TRUNCATED_BYTES)
+        return pc.if_else(is_replaced, above, pc.if_else(may_be_truncated, longer, typed))
     return typed
 
 

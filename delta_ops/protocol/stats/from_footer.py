@@ -4,7 +4,7 @@ Source: PROTOCOL.md, "Per-file Statistics".
 
 NaN is greater than every number, but only parquet-mr includes it in the maximum. Other writers hide
 it: their maxima of floating-point columns are used only if the caller found no NaN in the column.
-Footers do not record whether a text's bound was cut; a cut bound is still a bound.
+Footers do not record whether a text's bound was truncated; a truncated bound is still a bound.
 """
 
 from __future__ import annotations

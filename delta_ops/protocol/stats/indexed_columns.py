@@ -45,7 +45,7 @@ class StatsSettings:
     always: tuple[ColumnPath, ...] = ()
     """Additional columns with statistics, such as clustering columns."""
     string_prefix_length: int = 32
-    """`delta.dataSkippingStringPrefixLength`: longer texts are cut to about this length."""
+    """`delta.dataSkippingStringPrefixLength`: longer texts are truncated to about this length."""
 
 
 DEFAULT_STATS = StatsSettings()

@@ -2,8 +2,8 @@
 
 A value is kept at every depth, or rejected with its path, such as `s.a`. A number changes its type
 only if it stays the same number. A FLOAT or DOUBLE accepts the decimal digits of its numbers: 0.1
-is a valid FLOAT, 16777217 is not. Nothing is cut, rounded or parsed. A struct is given by field
-names; all fields are required wherever a row would lose the missing fields.
+is a valid FLOAT, 16777217 is not. Nothing is truncated, rounded or parsed. A struct is given by
+field names; all fields are required wherever a row would lose the missing fields.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def primitive_value(value: Any, data_type: DataType) -> Any:
         data_type: Not an array, map or struct.
 
     Raises:
-        UnfitValueError: The type does not have the value.
+        UnfitValueError: The type cannot hold the value.
     """
     try:
         found = _convert(plain_value(value), data_type)
@@ -110,7 +110,7 @@ def primitive_value(value: Any, data_type: DataType) -> Any:
 
 
 def _convert(value: Any, data_type: DataType) -> Any:
-    """Convert a value; None if the type does not have it."""
+    """Convert a value; None if the type cannot hold it."""
     if isinstance(data_type, DecimalType):
         return _decimal(value, data_type)
     if data_type in INTEGER_RANGES:
