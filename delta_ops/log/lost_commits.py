@@ -96,8 +96,8 @@ def find_lost_commits(
 
     Args:
         marks: Marks of the commits that are in the log.
-        opened: The checksum that was read when the version was opened. It is not read again; the
-            lost commit that it revealed is part of the result.
+        opened: The checksum that was read when the version was opened. It is not read again, and
+            the result includes the lost commit that it proves, if any.
     """
 
     def look(mark: CommitMark) -> LostCommit | None:

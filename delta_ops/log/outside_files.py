@@ -9,7 +9,7 @@ log of a shallow clone names the files of another table this way.
    S3, GCS and Azure are otherwise opened with the settings of the environment.
 3. The writer of a log chooses the files that are read. So a table in a store cannot lead readers
    to the disk of this machine, and no table can lead them to a host of the writer's choice. The
-   caller can allow such a place by its prefix.
+   caller can allow such a location by its prefix.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class OutsideFiles:
         return _Place(*split, prefix, options)
 
     def _default_options(self, place: str, table: str) -> Mapping[str, Any] | None:
-        """Options for a place without a matching prefix; None if it must not be opened."""
+        """Options for a location that no prefix of the caller matches; None if it is refused."""
         theirs, ours = _service(place), _service(place_of(table))
         # An address without a service leaves the account to the options.
         if theirs == ours or theirs == (ours[0], None):

@@ -18,7 +18,7 @@ from delta_ops.storage import Storage
 
 @contextmanager
 def naming_place(place_of: Callable[[str], str]) -> Iterator[None]:
-    """Context that adds a path's place in the log, from `place_of`, to errors about the path."""
+    """Context that adds log file and line, from `place_of`, to errors about a path."""
     try:
         yield
     except LogPathError as error:
@@ -27,7 +27,7 @@ def naming_place(place_of: Callable[[str], str]) -> Iterator[None]:
 
 
 def line_of_path(storage: Storage, directory: str, versions: Iterable[int], log_path: str) -> str:
-    """Name and line of the first commit that names the path; the directory if none does."""
+    """Find a path in commits: name and line of the first match; the directory if none matches."""
     for version in versions:
         name = f"{directory}/{commit_name(version)}"
         for number, line in enumerate(_lines(storage, name), start=1):

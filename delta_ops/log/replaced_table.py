@@ -9,7 +9,7 @@ from delta_ops.storage import FileInfo
 
 
 class TableMark(NamedTuple):
-    """Identifies a table among the tables that had the same path."""
+    """Identifies one of several tables that existed at the same path, one after the other."""
 
     id: str
     """`metaData.id`."""

@@ -18,9 +18,9 @@ from delta_ops.log.snapshot import Snapshot
 
 
 def validate_same_table(snapshot: Snapshot) -> None:
-    """Reject a snapshot whose version is gone from the log or has been replaced.
+    """Reject a snapshot if its version is gone from the log or is another commit now.
 
-    Sends one request to the store, or more if the file that shows the version has changed.
+    Sends one request to the store, or more if the version's commit or checkpoint file has changed.
 
     Raises:
         TableReplacedError: The table was deleted or replaced by another table, or its version now
@@ -43,7 +43,7 @@ def withdrawing_if_replaced(
 ) -> Iterator[None]:
     """Context for writing log files of one table; deletes them if the table has been replaced.
 
-    After an error of the store, the files may exist all the same. So the check runs then too.
+    The check also runs after an error of the store, since the files may exist even then.
 
     Args:
         paths: Paths of the files to delete. Every table must be able to do without these files.

@@ -4,8 +4,8 @@ Source: PROTOCOL.md, "Checkpoints" (Backward compatibility while using UUID-name
 
 A reader without V2 support ignores V2 checkpoint names. While commit 0 exists, the reader learns
 from the commits that the table has an unsupported feature. After a clean-up of the log, the reader
-would find no start and report a damaged table. This copy shows it the protocol. The copy is itself
-a V2 checkpoint with the same sidecars.
+would find neither commit 0 nor a checkpoint, and report a damaged table. In this copy it finds the
+protocol. The copy is itself a V2 checkpoint with the same sidecars.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def write_compatible_checkpoint(storage: Storage, directory: str, version: int) 
 
 
 def _top_level_file(storage: Storage, directory: str, version: int) -> FileInfo:
-    """Find a complete top-level file; it must be complete, as readers prefer the copy to others."""
+    """Find the top-level file of a complete checkpoint; readers prefer the copy to other files."""
     sidecars = {info.path for info in list_sidecars(storage, directory)}
     lacking = None
     for info in storage.list_from(directory, version_prefix(version)):

@@ -39,7 +39,7 @@ class DamagedCheckpoint:
 
 
 def is_about(error: LogCorruptError, checkpoint: Checkpoint | None) -> bool:
-    """Whether an error is about a file of the checkpoint, or about one of its sidecars."""
+    """Whether an error names a file of the checkpoint or one of its sidecars."""
     if checkpoint is None:
         return False
     paths = tuple(part.path for part in checkpoint.parts)

@@ -37,7 +37,9 @@ _NOTHING = DeletedFiles(files=(), failures=())
 
 
 def misleading_files(listing: LogListing) -> tuple[FileInfo, ...]:
-    """The files of incomplete checkpoints whose versions can be read without them.
+    """Files of incomplete checkpoints that are not needed to read their versions.
+
+    They mislead clean-ups that look at names only.
 
     Args:
         listing: A listing of the whole log, or from a complete checkpoint on.
@@ -46,7 +48,7 @@ def misleading_files(listing: LogListing) -> tuple[FileInfo, ...]:
 
 
 def stale_files(listing: LogListing, now_ms: int) -> tuple[FileInfo, ...]:
-    """The misleading files that no writer is completing any more.
+    """The misleading files of versions to which no writer is still adding parts.
 
     Args:
         listing: As for `misleading_files`.

@@ -163,7 +163,7 @@ class Content:
 
 
 def cut_batches(tables: Iterable[pa.Table], num_rows: int) -> Iterator[pa.Table]:
-    """Cut rows into tables of one chunk with `num_rows` rows, or fewer if rows are large."""
+    """Split rows into tables of one chunk with `num_rows` rows, or fewer if rows are large."""
     pending: list[pa.Table] = []
     left_rows, left_bytes = num_rows, _BATCH_BYTES
     for table in tables:

@@ -73,7 +73,11 @@ def write_parts(
 
 
 def part_of(paths: pa.Array, parts: int) -> pa.Array:
-    """Number of the part of each file, from 0; the same for every writer."""
+    """Assign each file to a part; the same path always gets the same part.
+
+    Returns:
+        For each path, the number of its part, from 0.
+    """
     hashes = map(zlib.crc32, paths.cast(pa.binary()).to_pylist())
     return pa.array((value % parts for value in hashes), pa.int32())
 

@@ -4,8 +4,8 @@ Source: PROTOCOL.md, "V2 Spec", "Sidecar Files". See docs/decisions/016-checkpoi
 
 1. A sidecar holds live files or tombstones, at most `SIDECAR_ROWS` of them, and never changes.
 2. A new checkpoint reuses each sidecar of the previous checkpoint without a removed, replaced or
-   expired row. All other rows, and the new rows, go to new sidecars. The cost follows the change:
-   of a reused sidecar, only a hash for each file is read.
+   expired row. All other rows, and the new rows, go to new sidecars. The cost follows the change,
+   because only one column of a reused sidecar is read: the hashes of its files.
 3. Small sidecars are merged into new sidecars that are at least as large. Each row is therefore
    rewritten only a few times, and the number of sidecars grows only with the table.
 4. Only sidecars that delta_ops wrote in the current layout are reused; their footer records it.
@@ -288,9 +288,10 @@ def _hash_keys(keys: pa.Array) -> pa.Array:
 
 
 def _validate_kept(storage: Storage, kept: Sequence[KnownSidecar], top: str) -> None:
-    """Delete the new top-level file if a clean-up has deleted a reused sidecar.
+    """Validate that all reused sidecars exist; if one is gone, delete the new top-level file.
 
-    A clean-up deletes sidecars that no checkpoint names. It may run before this checkpoint exists.
+    A log cleanup deletes sidecars that no checkpoint names. If it ran before the top-level file was
+    written, it may have deleted a sidecar that only this checkpoint names.
 
     Raises:
         LogCorruptError: A reused sidecar is gone.

@@ -135,8 +135,8 @@ def is_possible(figures: Figures) -> bool:
 def _is_new(action: FileAction, written_ms: int) -> bool:
     """Whether an add names a file that was created after the checkpoint.
 
-    An add without a data change describes a live file. Its modification time may be later than the
-    checkpoint's if the store's clock was set back when the checkpoint was written.
+    An add with `dataChange` false does not count, since it may name a file of the checkpoint: such
+    a file has a later time than the checkpoint if the store's clock was set back in between.
     """
     return (
         isinstance(action, AddFile) and action.data_change and action.modification_time > written_ms

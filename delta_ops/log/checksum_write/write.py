@@ -230,10 +230,10 @@ def _validate_own(storage: Storage, directory: str, ours: VersionChecksum) -> No
         raise LogCorruptError(
             storage.uri,
             checksum.path,
-            f"it is of transaction {checksum.txn_id}, and this commit is {ours.txn_id}; check "
-            f"which of them {commit_name(ours.version)} names. If it is the other transaction, "
-            "run this write again. Then delete this file if its transaction is not the one in "
-            "the commit",
+            f"it names transaction {checksum.txn_id}, but the commit that was just written is "
+            f"transaction {ours.txn_id}. Look up commitInfo.txnId in {commit_name(ours.version)}. "
+            f"If it is not {ours.txn_id}, another writer replaced the commit: run this write "
+            f"again. If it is not {checksum.txn_id}, delete this checksum file",
         )
 
 

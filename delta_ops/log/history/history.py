@@ -87,7 +87,7 @@ def load_history(
 
 
 class _OwnTimes:
-    """Decides which in-commit timestamps are valid: some may be older than the feature's start."""
+    """Decides which in-commit timestamps count: commits before the feature may have some, too."""
 
     def __init__(self, storage: Storage, directory: str, base: Snapshot | None) -> None:
         self._open = partial(

@@ -158,19 +158,19 @@ def _live_adds(
 
 
 def _naming_file(version: Version) -> AbstractContextManager[None]:
-    """Context that adds the place in the log to errors about a live file's values."""
+    """Context that adds the log file and line to errors about a live file's values."""
     commits = version.commits_since_checkpoint
     newest_first = range(version.version, version.version - commits, -1)
 
     def place_of(log_path: str) -> str:
         place = line_of_path(version.storage, version.log_directory, newest_first, log_path)
-        return _place_of_checkpoint(version) if place == version.log_directory else place
+        return _file_of_checkpoint(version) if place == version.log_directory else place
 
     return naming_place(place_of)
 
 
-def _place_of_checkpoint(version: Version) -> str:
-    """Place of a path that no commit since the checkpoint names."""
+def _file_of_checkpoint(version: Version) -> str:
+    """The log file to report for a path in the checkpoint: its first part."""
     checkpoint = version.checkpoint
     return checkpoint.parts[0].path if checkpoint else version.log_directory
 
@@ -208,7 +208,7 @@ def _stream_own_rows(version: Version, columns: Sequence[str]) -> Iterator[FileR
         batches = stream_live(version.base, wanted)
     else:
         return
-    with naming_place(lambda _: _place_of_checkpoint(version)):
+    with naming_place(lambda _: _file_of_checkpoint(version)):
         if len(version.tail):
             yield from unseen_rows(batches, version.tail, version.uri)
         elif CANONICAL_PATH in columns:
@@ -225,7 +225,7 @@ def _own_tombstones(version: Version, columns: Sequence[str]) -> pa.Table:
         stored = stream_removes(version.storage, version.opened_checkpoint, wanted)
     else:
         stored = iter([tombstones(version.base, wanted)] if version.base is not None else [])
-    with naming_place(lambda _: _place_of_checkpoint(version)):
+    with naming_place(lambda _: _file_of_checkpoint(version)):
         tables += [files.rows for files in unseen_rows(stored, version.tail, version.uri)]
     if not any(map(len, tables)):  # true for most tables
         return _NO_REMOVES.select(list(columns))

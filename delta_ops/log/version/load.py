@@ -33,7 +33,7 @@ from delta_ops.storage import Storage
 
 
 class Base(Interface):
-    """A version of another log; the first commit of this log follows it."""
+    """The version of another log that this log continues; see `DeltaLog`."""
 
     @property
     def version(self) -> int:
@@ -110,13 +110,13 @@ def load_without_checkpoint(
     base: Base | None,
     error: LogCorruptError,
 ) -> LoadedVersion:
-    """Load a version without the checkpoint that an error is about.
+    """Load a version again, without its damaged checkpoint.
 
     Args:
         storage: Rooted at the table.
         log_directory: Relative to the table's root.
         version: The version.
-        checkpoint: The checkpoint that the version was read from.
+        checkpoint: The damaged checkpoint.
         base: The version that the first commit of the log follows, if any.
         error: The error that reading the checkpoint raised.
 

@@ -7,7 +7,8 @@ key are skipped.
 The checkpoint comes last and is already reconciled, so its rows are filtered but not recorded.
 Memory therefore grows with the commits since the checkpoint, not with the table.
 Within one commit, an add takes precedence over a remove of the same key. The protocol forbids this
-pair, but some writers produce it. A surplus file is noticed later; a missing file is lost data.
+pair, but some writers produce it. A file too many can be noticed and removed later; a missing file
+is lost data.
 No I/O: the caller supplies the actions.
 """
 
