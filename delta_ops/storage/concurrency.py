@@ -1,15 +1,16 @@
 """Concurrency: thread pools that help callers with several calls; all tables share the threads.
 
-1. A caller makes the calls itself that no thread has started. So it finishes even if all threads
-   are blocked, for example by a store that does not answer: no table waits for another.
+1. If no thread has started a call, the caller makes it itself. So the caller finishes even if all
+   threads are blocked, for example by a store that does not answer: no table waits for another.
 2. A thread of a pool never waits for another thread: it makes its own calls in sequence.
 3. The number of concurrent calls is bounded for each caller by its arguments. For all callers
    together, the number of pool threads plus the callers' own threads is the bound.
-4. After a fork, the child has none of the threads. It starts new threads, and makes the calls
-   itself that the parent's threads had started.
+4. After a fork, the child has none of the threads. It starts new threads, and makes again the calls
+   that the parent's threads had started.
 
-Computing calls have their own pool, with only as many threads as should compute. Each thread that
-parses keeps a part of the heap, and with the large pool all its threads would do so in turn.
+Calls that compute have a small pool of their own. A thread that parses data does not return all of
+its memory to the system. In the large pool each thread would parse sooner or later, and each would
+keep memory.
 """
 
 from __future__ import annotations
@@ -98,9 +99,12 @@ def run_ahead(
 
 
 def run_behind(calls: Iterable[Callable[[], object]]) -> None:
-    """Make the calls in sequence, each while the caller gets the next call from the iterable.
+    """Make the calls one by one; while a call runs, this thread already gets the next call.
 
-    No call is running when the function returns or raises.
+    When the function returns or raises, no call is running any more.
+
+    Args:
+        calls: An iterable whose next call takes time to prepare, such as rows to write.
     """
     if works_in_sequence():
         for call in calls:

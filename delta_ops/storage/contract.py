@@ -159,7 +159,7 @@ class Storage(Readable, Protocol):
         """Create the file with these bytes, or raise `FileExistsError` and change nothing.
 
         The existing file may be the caller's own: if an answer is lost, the client sends the
-        request again and gets the error for its own file. Callers that must know read the file.
+        request again and gets the error for its own file. A caller that must know reads the file.
 
         Args:
             is_durable: If False, a power cut may delete or corrupt the file. Use it for files that

@@ -41,7 +41,9 @@ class Endpoint(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """The requests of one kind of store. Paths are full paths, as fsspec's file system names them.
+    """The requests by which one kind of store creates a file only if it does not exist.
+
+    Paths are full paths, as fsspec's file system names them.
 
     A mark is a text stored with a file, so that its writer recognizes it; "" means no mark.
     """

@@ -28,7 +28,7 @@ _VERSION = re.compile(r"[0-9]{20}")
 
 
 def validate(path: str) -> str:
-    """Return `path` if it names a place below the root.
+    """Return `path` if it stays below the root.
 
     Raises:
         InvalidRequestError: The path is empty, absolute, has a part "..", or is not valid UTF-8.

@@ -303,7 +303,9 @@ def test_an_upload_that_is_under_way_is_no_existing_file(on_azure: Storage) -> N
 
     def write_while_another_does(stream: IO[bytes]) -> None:
         stream.write(b"o" * 2 * PART_BYTES)
-        with pytest.raises(StorageError, match="said to be there, and not shown"):
+        with pytest.raises(
+            StorageError, match="the store reports that it exists, but does not show it"
+        ):
             on_azure.create_from_stream(PATH, write_small)
 
     on_azure.create_from_stream(PATH, write_while_another_does)

@@ -4,17 +4,17 @@ To Hadoop, for Spark:
 
 1. Settings apply to one store alone: to a bucket on S3, to an account or container on Azure.
    Hadoop's connector for Google Cloud Storage has one set of settings for all buckets.
-2. An option that decides the place or the identity and has no counterpart in Hadoop is rejected by
-   its name. Options of how a client works, such as its buffers, are left out.
+2. An option that determines the location or the identity and has no counterpart in Hadoop is
+   rejected by its name. Options for the way a client works, such as its buffers, are left out.
 3. Without credentials, Hadoop gets the credentials of the environment, as the client does. If there
    are none, it looks where the client would: in files, in a container, on a machine.
 
 From Hadoop, if a user gives `fs.s3a.access.key` and similar names as options:
 
 1. A setting of one bucket or account applies to it alone, and overrides a setting for all.
-2. A setting that decides the place or the identity is translated, or rejected by its name.
-3. Settings of how Hadoop's clients work, such as buffers and retries, are left out. Settings of
-   other stores are left out too, since a Hadoop configuration covers all stores.
+2. A setting that determines the location or the identity is translated, or rejected by its name.
+3. Settings for the way Hadoop's clients work, such as buffers and retries, are left out. Settings
+   of other stores are left out too, since a Hadoop configuration covers all stores.
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ class RemainingSettings:
         found = [self._left.pop(name, None) for name in names]
         return next((str(value) for value in found if value is not None), None)
 
-    def take_truth(self, name: str) -> bool | None:
-        """Remove a truth value and return it; None if it is not set."""
+    def take_flag(self, name: str) -> bool | None:
+        """Remove a boolean setting and return its value; None if it is not set."""
         value = self.take(name)
         return None if value is None else is_true(f"{self._prefix}{name}", value)
 

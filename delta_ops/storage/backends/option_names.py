@@ -35,7 +35,7 @@ def keep_value(_name: str, value: Any) -> Any:
 
 
 def is_true(name: str, value: Any) -> bool:
-    """Read a truth value.
+    """Parse a boolean.
 
     Raises:
         InvalidRequestError: The value is neither true nor false.

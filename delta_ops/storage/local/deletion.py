@@ -126,7 +126,10 @@ def _checksums_in(place: str, limit: int) -> frozenset[str] | None:
 
 
 def clear_checksum_of(target: str) -> None:
-    """Delete the checksum durably, so that a power cut cannot restore it beside a new file."""
+    """Delete Hadoop's checksum of a file that is about to be created.
+
+    The deletion is durable: after a power cut, the old checksum does not come back.
+    """
     if _was_removed(os.unlink, _checksum_of(target)):
         sync_directory(os.path.dirname(target))
 

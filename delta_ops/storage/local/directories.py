@@ -1,4 +1,4 @@
-"""Local directories: finds the real place of a directory, and opens it.
+"""Local directories: finds the real path of a directory, and opens it.
 
 A directory is opened so that its path is not resolved again for each file. Systems without
 directory descriptors (Windows) use whole paths.
@@ -51,7 +51,7 @@ class LocalDirectory(NamedTuple):
 
 @contextmanager
 def open_place(place: str) -> Iterator[LocalDirectory]:
-    """Open the directory at this place.
+    """Open the directory at this real path.
 
     Raises:
         FileNotFoundError: It does not exist. Raised when it is opened or first read.
@@ -91,7 +91,7 @@ def real_directory(root: str, real_root: str, directory: str) -> str:
 
 
 def real_place(root: str, real_root: str, path: str) -> str:
-    """The place of a file to write or delete, in its directory without links.
+    """The real path of a file to write or delete; only its directory is resolved.
 
     Raises:
         InvalidRequestError: A link in the file's directory leads out of the root.
@@ -111,5 +111,5 @@ def is_plain(root: str, directory: str) -> bool:
 
 
 def join(place: str, path: str) -> str:
-    """Join a place and a valid path below it, three times as fast as `os.path.join`."""
+    """Join a directory and a valid path below it, three times as fast as `os.path.join`."""
     return f"{place}{path}" if place[-1] == os.sep else f"{place}{os.sep}{path}"

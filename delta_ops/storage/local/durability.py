@@ -266,7 +266,7 @@ def sync_all(files: Sequence[str], directories: Sequence[str]) -> None:
 def _sync_each(
     pool: ThreadPoolExecutor, sync: Callable[[Sequence[str]], None], places: Sequence[str]
 ) -> None:
-    """Sync all places, several per task: handing over a task takes as long as one sync."""
+    """Sync all paths, several per task: handing over a task takes as long as one sync."""
     size = min(_SYNCED_AT_ONCE, 1 + len(places) // _SYNC_THREADS)
     list(pool.map(sync, [places[i : i + size] for i in range(0, len(places), size)]))
 

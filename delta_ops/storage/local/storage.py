@@ -9,10 +9,10 @@
    is rejected. The root itself may be a link. Listings neither show nor follow links; reading a
    named file follows them.
 4. A new file never gets the checksum of an older file, see `deletion`.
-5. Some writers check for a file and then rename theirs over the name, as Hadoop's do. Such a writer
-   can replace a file that was created after its check. So the name is checked again once the file
-   is durable: a writer that replaced the file before this check has won. A later writer still
-   replaces the file, and nothing in POSIX prevents that.
+5. Some writers, such as Hadoop's, check that a name is free and then rename their file to it. Such
+   a writer can replace a file that was created after its check. So the name is checked again once
+   the file is durable: a writer that replaced the file before this check has won. A later writer
+   still replaces the file, and nothing in POSIX prevents that.
 
 Uses `os` directly, because fsspec's local file system checks first and then creates.
 On macOS, fsync does not include the drive's own cache.
@@ -256,7 +256,7 @@ class LocalStorage:
         return _info_of(path, write_new_file(target, write, translate))
 
     def _directory_to_fill(self, directory: str) -> tuple[str, bool]:
-        """Make a directory if missing; returns its place and whether this call made it."""
+        """Make a directory if missing; returns its real path and whether this call made it."""
         parent = directory.rpartition("/")[0]
         place = join(self._root, directory) if directory else self._root
         if directory and (not parent or is_plain(self._root, parent)):

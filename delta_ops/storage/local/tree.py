@@ -114,20 +114,24 @@ class _Pace:
             group = list(islice(remaining, together))
             if not group:
                 return
-            began_s, began_work_s, began_waits = perf_counter(), thread_time(), _num_waits()
+            began_s, began_work_s, began_waits = (
+                perf_counter(),
+                thread_time(),
+                _num_voluntary_waits(),
+            )
             results = [call() for call in group]
             worked_s = thread_time() - began_work_s
             self._worked_s += worked_s
             # Without a voluntary wait, the thread only shared its core; threads would not help.
-            if began_waits is None or _num_waits() != began_waits:
+            if began_waits is None or _num_voluntary_waits() != began_waits:
                 self._waited_s += perf_counter() - began_s - worked_s
             yield from results
             together = min(2 * together, _TIMED_TOGETHER)
         yield from run_ahead(((1, call) for call in remaining), _AHEAD, _THREADS)
 
 
-def _num_waits() -> int | None:
-    """Number of this thread's waits for anything but a core; None if unknown."""
+def _num_voluntary_waits() -> int | None:
+    """How often this thread has waited for input, output or a lock; None if unknown."""
     if sys.platform != "linux":
         return None
     return resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw

@@ -82,7 +82,7 @@ def _way_by_lock(root: RemoteRoot, lock: Lock | None) -> Way:
         raise UnsupportedStorageError(
             f"{root.uri} cannot be committed to: {root.kind} has no known way to create a file "
             "only if it is absent, so two writers could both create the same version. "
-            f"{lock_cure()}, or keep the table on a store that has one."
+            f"{lock_cure()}, or keep the table on a store that can do so."
         )
     if not can_rename(root.fs):
         raise UnsupportedStorageError(

@@ -163,14 +163,14 @@ def validate_options(scheme: str, file_system: type[Any], options: Options) -> N
 
 
 def validate_unneeded(options: Options, place: str) -> None:
-    """Reject options that no store has, for a place that needs no options, such as a local path.
+    """Reject options of a local path or a store in memory, which need none, if no store has them.
 
-    Options of stores are accepted there, since a lake on a disk and a lake in a bucket may share a
-    configuration. Without all clients their options are unknown, so only likely misspellings are
-    rejected.
+    Options that some store has are accepted and ignored, since a lake on a disk and a lake in a
+    bucket may share a configuration. If a store's client is not installed, its options are unknown;
+    then only likely misspellings are rejected.
 
     Args:
-        place: For messages.
+        place: The location, for messages.
 
     Raises:
         InvalidRequestError: With the nearest name that a store knows.
@@ -188,7 +188,7 @@ def validate_unneeded(options: Options, place: str) -> None:
         for nearest in get_close_matches(str(name).lower(), names, n=1, cutoff=cutoff):
             raise InvalidRequestError(
                 f"{place}: the option {name} is unknown to every store; leave it out, since "
-                f"this place needs no options (the closest option is {nearest})"
+                f"this location needs no options (the closest option is {nearest})"
             )
 
 

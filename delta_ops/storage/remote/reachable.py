@@ -1,9 +1,9 @@
 """Reachable stores: checks within seconds whether a store's address answers.
 
-Some clients try for half a minute or longer before they give up an address, and have no option to
-change that. Such patience suits a store that has answered before, but not a missing network. So the
-first call of a process connects to the address itself. The client of S3 gets its own rule, see
-`backends.s3.session`.
+Some clients retry for half a minute or longer before they report an error, and have no option to
+change that. This is useful if the store has answered before, but too long if the address or the
+network is wrong. So the first call of a process connects to the address itself. The client of S3
+has a rule of its own, see `backends.s3.session`.
 
 A machine behind a proxy may reach the store without reaching its address. There, only the client's
 own rules apply.

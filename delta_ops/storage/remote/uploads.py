@@ -68,7 +68,9 @@ def upload_written(
         stream.abandon()
         if found is None and isinstance(error, FileExistsError):
             with failing():
-                raise OSError(errno.EBUSY, "said to be there, and not shown") from error
+                raise OSError(
+                    errno.EBUSY, "the store reports that it exists, but does not show it"
+                ) from error
         raise
 
 

@@ -221,7 +221,7 @@ def _client_options(uri: str, properties: Options) -> dict[str, Any]:
             f"The setting {old} belongs to a connector that Hadoop has removed; use the "
             "equivalent setting of fs.s3a."
         )
-    path_style = settings.take_truth("path.style.access")
+    path_style = settings.take_flag("path.style.access")
     found = {
         "key": settings.take("access.key"),
         "secret": settings.take("secret.key"),
@@ -229,7 +229,7 @@ def _client_options(uri: str, properties: Options) -> dict[str, Any]:
         "profile": settings.take("auth.profile.name"),
         "endpoint_url": _endpoint_of_settings(settings),
         "region": settings.take("endpoint.region"),
-        "requester_pays": settings.take_truth("requester.pays.enabled"),
+        "requester_pays": settings.take_flag("requester.pays.enabled"),
         "aws_virtual_hosted_style_request": None if path_style is None else not path_style,
         "anon": _is_anonymous(settings),
         "s3_additional_kwargs": _encryption_of_settings(settings),
@@ -239,7 +239,7 @@ def _client_options(uri: str, properties: Options) -> dict[str, Any]:
 
 
 def _endpoint_of_settings(settings: RemainingSettings) -> str | None:
-    endpoint, is_https = settings.take("endpoint"), settings.take_truth("connection.ssl.enabled")
+    endpoint, is_https = settings.take("endpoint"), settings.take_flag("connection.ssl.enabled")
     if not endpoint or endpoint.partition("://")[2] == _CENTRAL_S3 or endpoint == _CENTRAL_S3:
         return None
     return endpoint if "://" in endpoint else f"http{'' if is_https is False else 's'}://{endpoint}"

@@ -1,9 +1,9 @@
 """S3 sessions: clients that quickly report an unreachable store.
 
-The client tries to connect five times, with longer and longer pauses, for up to half a minute. That
-suits a store that answered a moment ago, but not an address with a mistake. So a session makes only
-two tries until the store has answered once. After that, and for all answers of a store, the
-client's own rules apply. The user's own settings override both.
+The client tries to connect five times, with longer and longer pauses, for up to half a minute. This
+is useful if the store answered a moment ago, but too long if the address is wrong. So a session
+makes only two tries until the store has answered once. After that, and for all answers of a store,
+the client's own rules apply. The user's own settings override both.
 """
 
 from __future__ import annotations
