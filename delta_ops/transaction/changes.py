@@ -233,7 +233,10 @@ class Draft:
 
     @property
     def is_rearrangement(self) -> bool:
-        """Whether file actions keep all rows, and the definition stays; txns do not count."""
+        """Whether the commit only moves rows to other files and keeps the table's definition.
+
+        It may record txns, but must not set one back.
+        """
         if self.definition or self.txns_set_back:
             return False
         return bool(self.files) and not any(action.data_change for action in self.files)
@@ -286,7 +289,7 @@ class Draft:
 
 
 def tombstone(add: AddFile, now_ms: int, *, data_change: bool) -> RemoveFile:
-    """The remove action for a live file, with all known values of the file."""
+    """The remove action for a live file, with all fields of its add action."""
     return RemoveFile(
         path=add.path,
         deletion_timestamp=now_ms,

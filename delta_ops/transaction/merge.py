@@ -191,10 +191,11 @@ def merge_metrics(
 
     Args:
         num_source_rows: Number of source rows.
-        counts: Number of changed table rows by occasion and action.
+        counts: Number of changed table rows by the clause's occasion, such as "matched", and its
+            action, such as "update".
         num_inserted: Number of inserted rows.
         num_copied: Number of rows that were rewritten unchanged.
-        marked: Files with new vectors; None for a table without vectors.
+        marked: Files with new deletion vectors; None for a table without deletion vectors.
     """
     updated, deleted = counts.get(("matched", "update"), 0), counts.get(("matched", "delete"), 0)
     others_updated = counts.get(("not matched by source", "update"), 0)

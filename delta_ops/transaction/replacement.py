@@ -62,7 +62,7 @@ def replaced_rows(
 def plan_replacement(
     snapshot: Snapshot, predicate: Predicate, *, partition_time_zone: str = "UTC"
 ) -> Replacement:
-    """Split the files that may hold matching rows into matched and mixed files.
+    """Find the files with matching rows, and split them by whether all of their rows match.
 
     Args:
         partition_time_zone: Time zone for partition timestamps without one. The mixed files must be

@@ -54,7 +54,7 @@ class Touched:
 
     @property
     def files(self) -> list[AddFile]:
-        """Matched and mixed files."""
+        """All files with matching rows."""
         return [*self.matched, *(each.file for each in self.mixed)]
 
 

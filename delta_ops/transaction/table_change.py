@@ -155,13 +155,13 @@ def changed_definition(
     has_files: bool,
     operation: Operation = "write",
 ) -> TableDefinition:
-    """The definition after a change; `before` itself if the columns of the data change nothing.
+    """The definition after a change; returns `before` itself if new data bring no new column.
 
     Args:
-        before: The current definition; None: there is no table.
+        before: The current definition; None if there is no table.
         table: For messages.
-        has_files: Whether data files exist, whose columns must keep their names.
-        operation: The operation that we must support on the changed table.
+        has_files: Whether data files exist. Their columns must keep their physical names.
+        operation: delta_ops must support this operation on the changed table.
 
     Raises:
         InvalidRequestError: The change does not fit the table, or the definition is invalid.
@@ -285,8 +285,8 @@ def _set_properties(before: TableDefinition, change: SetProperties, table: str) 
     for name, value in requested.properties.items():
         if value is not None and name.lower().startswith(CONSTRAINTS):
             raise InvalidRequestError(
-                f"{table}: {name} would be a constraint that was not checked against the existing "
-                "rows; add it with an engine that checks them"
+                f"{table}: the property {name} would add a constraint without a check of the "
+                "existing rows; use ddl.add_constraint, which checks them"
             )
     configuration = _set_values({**before.metadata.configuration, **requested.properties})
     features = features_of_properties(_set_values(requested.properties))
@@ -311,7 +311,7 @@ def _set_columns(before: TableDefinition, change: SetColumns, table: str) -> Tab
 def _add_needed_features(
     before: TableDefinition, metadata: Metadata, table: str
 ) -> TableDefinition:
-    """The table with new metadata, and the features that the metadata newly need."""
+    """The table with new metadata; adds the features that only the new metadata need."""
     wanted = replace(before, metadata=metadata)
     validate_types(wanted.schema, before, table)
     added = sorted(set(needed_features(wanted)) - set(needed_features(before)))

@@ -91,7 +91,7 @@ def test_a_feature_comes_with_the_columns_that_need_it() -> None:
     [
         pytest.param(
             SetProperties(properties={"delta.constraints.c": "id > 0"}),
-            "was not checked against the existing rows",
+            "without a check of the existing rows",
             id="a constraint is no property",
         ),
         pytest.param(

@@ -3,12 +3,13 @@
 A hook that fails is reported in the result and as an event; the commit remains. Interrupts and
 errors of listeners propagate, with a note that the version was committed.
 
-This step also reports lost commits, see `log.lost_commits`. It checks the versions that other
-writers have committed since our last commit, and the version whose checksum was read when the table
-was opened. If only we write the table, nothing is read.
+After the hooks, two checks follow:
 
-Last, the table is checked: it must still be the table that the commit was made for. If it is, it
-was so during the whole commit.
+1. Lost commits are reported, see `log.lost_commits`. The check reads the versions that other
+   writers have committed since our last commit, and the version whose checksum was read when the
+   table was opened. If nobody else writes the table, it reads nothing.
+2. The table at the path must still be the table that the commit was made for. If it is, it was not
+   replaced at any time during the commit.
 """
 
 from __future__ import annotations
@@ -257,7 +258,7 @@ def _validate_created(committed: CommittedVersion) -> None:
 
 
 def _take_back(committed: CommittedVersion) -> str:
-    """Delete what the commit left in another table, as far as no reader can depend on it.
+    """Delete the files that the commit left in another table, unless a reader may depend on them.
 
     Returns:
         A sentence for the error.

@@ -233,7 +233,7 @@ def _time_of_winner(log: DeltaLog, winner: Commit, version: int, proposal: Propo
 
 
 def _holder_of_commit(snapshot: Snapshot) -> Snapshot:
-    """The snapshot whose log holds the commit: the snapshot itself or one of its bases."""
+    """The snapshot whose log holds the commit: this one, or one that its log continues."""
     holder = snapshot
     while holder.base is not None and snapshot.version <= holder.base.version:
         holder = holder.base

@@ -1,8 +1,9 @@
 """Commit runs: the checks before a commit, the commit loop, and the hooks after it.
 
-Writers that find no table all try to create it. Where the winner created the same table, a loser
-continues on that table: it read no file, so every commit of the new table comes after what it read.
-A rule for rows that only the winner's table has was not checked on the loser's rows.
+Several writers may find no table and try to create it. If the winner created the same table, a
+loser commits to that table: it has read no files, so no commit of the new table contradicts what it
+read. It does not, if the winner's table has a rule for rows that was not checked on the loser's
+rows.
 """
 
 from __future__ import annotations
@@ -183,7 +184,7 @@ class CommitRun:
             self.may_be_committed = True
 
     def _join_created_table(self) -> bool:
-        """Continue on a table that another writer created, if it is the table of the draft."""
+        """Continue on a table that another writer created, if it equals the table of the draft."""
         created = self.log.snapshot_if_exists()
         if created is None or self.draft.removed:
             return False

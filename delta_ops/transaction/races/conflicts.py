@@ -8,8 +8,8 @@ The checks depend on the isolation level of our commit:
 1. `Serializable`: the result is as if the commits ran one after the other, in the order of their
    versions.
 2. `WriteSerializable`: the same, in some order. A concurrent blind append depends on nothing, so
-   its rows may count as added after ours. The log does not record whether a third commit had read
-   these rows before ours; then no such order may exist. The reference has the same gap.
+   its rows may count as added after ours. If a third commit read these rows before ours, such an
+   order may not exist, but the log does not record reads. The reference has the same gap.
 3. `SnapshotIsolation`, for a rearrangement (`dataChange` false in all file actions): concurrently
    added or removed rows do not matter; each replaced file must still be live. A `txn` in a
    rearrangement does not change this, because txns have their own check.
@@ -216,7 +216,10 @@ def _read_conflict(
 
 
 def _rearranged_files(earlier: Sequence[Commit], snapshot: Snapshot) -> Iterator[pa.Table]:
-    """Files that hold rearranged rows of earlier winners; our commit may have read the rows."""
+    """New files of compactions among the earlier winners.
+
+    Our commit may have read their rows in older files, so removing them conflicts with our commit.
+    """
     for commit in earlier:
         if not len(commit.removes):
             continue
@@ -275,7 +278,7 @@ def _is_blind_append(winner: Commit) -> bool:
 
 
 def _changes_data(actions: pa.Table) -> pa.ChunkedArray:
-    """Whether each action changes data; an action without `dataChange` may have done so."""
+    """Whether each action changes data; an action without `dataChange` counts as a change."""
     return pc.fill_null(actions["dataChange"], True)
 
 

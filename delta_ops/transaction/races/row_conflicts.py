@@ -10,8 +10,8 @@ The later commit unites its vector of a file with the winner's vector, under thr
 3. The two commits delete different rows. If the winner deleted a row that our commit had read, our
    commit would delete that row too.
 
-This module removes the files that it has judged from the winner. `conflicts` judges the rest,
-including the rows that the winner added.
+After judging a file, this module drops it from the winner's actions. `conflicts` then judges the
+other actions, including the rows that the winner added.
 """
 
 from __future__ import annotations
