@@ -89,7 +89,7 @@ def values_by_path(
 
 
 def is_sql_text(value: Any) -> bool:
-    """Whether an assigned value is SQL; a text of an Enum or of NumPy is a value."""
+    """Whether an assigned value is SQL; a text in an Enum or from NumPy is a plain value."""
     return isinstance(value, str) and not (isinstance(value, Enum) or hasattr(value, "dtype"))
 
 
@@ -107,10 +107,11 @@ def _path_of_name(name: str, alias: str | None, wanted: StructType) -> ColumnPat
 def new_columns(
     clauses: Sequence[Clause], source: StructType, target: StructType, target_alias: str
 ) -> StructType:
-    """Return the source columns that clauses use and that may add or extend a table column.
+    """Return the source columns that may add a column, or a struct field, to the table.
 
-    A clause that sets a column that only the source has adds that column, with any value. A void
-    column counts as missing in the table, because it takes the type of the source.
+    These are the columns that a clause takes from the source. If the table lacks a column, it is
+    also added if a clause sets it to another value. A void column counts as missing in the table,
+    because it takes the type of the source.
 
     Raises:
         InvalidRequestError: An excluded column does not exist.

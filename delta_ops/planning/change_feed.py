@@ -203,7 +203,7 @@ class ChangeFeed:
 
     @property
     def _key(self) -> Callable[[StructField], str]:
-        """Returns the key that identifies a column in two versions."""
+        """A function; fields of two versions with the same result are the same column."""
         # If mapping was added within the range, physical names equal the earlier names.
         return physical_name if self.definition.is_mapped else lambda each: each.name.lower()
 
@@ -383,13 +383,13 @@ def _validate_names(shape: Snapshot) -> None:
         if each.name in taken:
             raise InvalidRequestError(
                 f"{shape.uri} has a column {each.name}, a name that the change data feed "
-                "reserves; copy the column to a new one, and drop it"
+                "reserves; copy the values to a new column, and drop this column"
             )
         if each.name in in_files:
             raise InvalidRequestError(
-                f"{shape.uri} has a column {in_files[each.name]} that is {each.name} in its "
-                "files, a name that the change data feed reserves; copy the column to a new one, "
-                "and drop it"
+                f"{shape.uri}: column {in_files[each.name]} has the name {each.name} in data "
+                "files, which the change data feed reserves; copy the values to a new column, "
+                "and drop this column"
             )
 
 

@@ -50,7 +50,10 @@ class MergeColumns:
     """Source columns whose values cannot be used, with the reason, by name."""
 
     def finder(self, sides: Sequence[Side] = (TARGET, SOURCE)) -> Find:
-        """Return a function that finds columns where only these sides have rows."""
+        """Return a function that finds a column by its path; it may use only these sides.
+
+        A clause for rows without a match has rows of one side only.
+        """
 
         def find(path: ColumnPath) -> Found:
             side, rest = self._side_of(path, sides)
@@ -101,14 +104,14 @@ def names_of(columns: Iterable[Column], side: Side) -> set[str]:
 
 
 def localize(node: Node, find: Find) -> Node:
-    """Rewrite an unresolved tree over one side's columns, without the alias."""
+    """Remove the alias from all columns of an unresolved tree, which uses only one side."""
     return map_nodes(
         node, lambda each: Column(find(each.path).path[1:]) if isinstance(each, Column) else None
     )
 
 
 class SplitCondition(NamedTuple):
-    """The condition for rows of both sides to match."""
+    """A merge condition, split into key equalities and the rest."""
 
     keys: Sequence[tuple[Node, Node]]
     """Pairs of a target column and a source value that must be equal."""
@@ -150,10 +153,11 @@ def split_condition(predicate: Expression, columns: MergeColumns, now_ms: int) -
 def unmatchable_keys(
     keys: Iterable[tuple[Node, Node]], columns: MergeColumns, definition: TableDefinition
 ) -> dict[str, int]:
-    """Return the length below which a new key would match no row, by the column of the key.
+    """Return the minimum length of a key that can match a row, by the column of the key.
 
-    Partitions store empty texts as null. Readers pad a CHAR, and Spark compares the padded text
-    with the text of the source as it is.
+    A shorter key never matches the row that was inserted with it. Partitions store empty texts as
+    null. Readers pad a CHAR, and Spark compares the padded text with the source's text, which is
+    not padded.
 
     Args:
         keys: The keys of `split_condition`.
@@ -173,7 +177,7 @@ def unmatchable_keys(
 def looks_beyond_keys(
     condition: SplitCondition, columns: MergeColumns, definition: TableDefinition
 ) -> bool:
-    """Return whether conditions other than equal keys use text partition columns."""
+    """Return whether the condition uses text partition columns outside of its key equalities."""
     if condition.residual is None:
         return False
     find, texts = columns.finder(), _texts_of_partitions(definition)

@@ -2,8 +2,8 @@
 
 A read with a predicate on more than partition columns writes it to a random slot. The slots are a
 fixed number of files below the table's `_delta_ops/`. A table therefore has at most `NUM_SLOTS`
-records, mostly of recent reads, for any number of processes. A predicate contains values of rows;
-everyone who can read the table can read it.
+recorded reads, mostly recent reads, for any number of processes. A predicate may contain values of
+rows, and everyone who can read the table can read it.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def record_read(snapshot: Snapshot, predicate: Predicate | None) -> None:
 
 
 def recorded_reads(storage: Storage) -> list[RecordedRead]:
-    """Load the records of a table, oldest first; unreadable records are skipped.
+    """Load the recorded reads of a table, oldest first; unreadable slots are skipped.
 
     Raises:
         StorageError: The store failed.

@@ -208,7 +208,7 @@ class TableStream:
         return self._place(version)
 
     def _beginning_before(self, start: StreamOffset | None, end: StreamOffset) -> StreamOffset:
-        """Return the start of a slice; for the first slice, Spark may know only its end."""
+        """Return the start of a slice; computes it if Spark passes only the first slice's end."""
         if start is not None:
             return self._own(start)
         if self._request.starting_version == "latest":
@@ -280,7 +280,7 @@ class TableStream:
             version += 1
 
     def _list(self, version: int) -> None:
-        """List the log from the version before this version; it must exist in a valid log."""
+        """List the log from one version earlier; a valid log has that version."""
         self._listing = list_log(
             self.log.storage, self.log.log_directory, from_version=max(version - 1, 0)
         )
@@ -352,7 +352,7 @@ class FilesByTime:
         return len(self._times)
 
     def sizes_from(self, first: int) -> Iterator[int]:
-        """Yield the size in bytes of each file, from a number on."""
+        """Yield the sizes in bytes of the files, starting with file number `first`."""
         while first < len(self):
             rows = self._rows_from(first)
             yield from rows["size"].to_pylist()

@@ -1,7 +1,7 @@
-"""Touched files: choose the live files that a condition concerns.
+"""Touched files: choose the live files that may hold rows matching a condition.
 
-The choice is the same for both engines: an engine only counts or numbers the matching rows of the
-files to open.
+The choice is the same for both engines. An engine only opens the chosen files, and counts or
+numbers their matching rows.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class ConcernedFiles:
 def plan_touched_files(
     snapshot: Snapshot, selection: Selection, *, partition_time_zone: str = "UTC"
 ) -> ConcernedFiles:
-    """Choose the files that a condition concerns.
+    """Choose the files that may hold matching rows.
 
     Args:
         partition_time_zone: Time zone for partition timestamps without a zone.
