@@ -310,7 +310,7 @@ def _new_field(name: str, column: NewColumn) -> StructField:
 
 
 def _plain_name(struct: StructType, name: str) -> str:
-    """The name of a field in the given spelling, without backticks."""
+    """The name of a field without backticks, in upper or lower case as the user wrote it."""
     found = find_named(struct, name).name
     return name if name.lower() == found.lower() else found
 

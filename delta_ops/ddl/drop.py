@@ -153,7 +153,7 @@ def _find_mark(log: DeltaLog) -> Commit | None:
 
 
 def _table_id_of(mark: Commit) -> str | None:
-    """`metaData.id` of the table; None in a last commit of an older delta_ops."""
+    """`metaData.id` of the table; None if an older delta_ops wrote the last commit."""
     assert mark.info
     parameters = mark.info.values.get("operationParameters")
     found = parameters.get(_TABLE_ID) if isinstance(parameters, dict) else None
