@@ -172,12 +172,14 @@ def has_views(data_type: pa.DataType) -> bool:
 
 
 def drop_hidden_nulls(array: Any, data_type: pa.DataType, *, nullable: bool) -> Any:
-    """Rebuild an array without nulls that its type forbids; such nulls are below null parents.
+    """Replace nulls that the type forbids by arbitrary values.
+
+    Such nulls occur only where a parent is null, so no reader sees the values.
 
     Args:
-        array: An array of the type. It has no forbidden null, except below a null parent.
+        array: An array of the type. Its forbidden nulls are all below null parents.
         data_type: A type without views and dictionaries.
-        nullable: Whether the array itself may have nulls. If not, its nulls are below null parents.
+        nullable: Whether the array itself may have nulls.
     """
     mask = nulls_of(array) if nullable else None
     if pt.is_struct(data_type):

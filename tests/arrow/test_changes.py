@@ -223,7 +223,7 @@ def test_a_file_that_the_commit_removes_which_changed_a_type_says_where_to_read_
     log = table_of(tmp_path, [add])
     other = create(tmp_path / "other", changed, [], FEED, ("p",)).snapshot().metadata
     commit(log, 2, [other, remove(add)])
-    with pytest.raises(DataFileError, match=r"is int64 in it, and string .* has its type"):
+    with pytest.raises(DataFileError, match=r"is int64 in the file, but string .* has its type"):
         changes(log, 2)
 
 

@@ -231,7 +231,7 @@ def test_data_that_a_table_would_lose_are_refused(tmp_path: Path, spoil: Any, me
 
 
 def test_partition_columns_match_the_directories(files: Path) -> None:
-    with pytest.raises(InvalidRequestError, match="the directories say day, country"):
+    with pytest.raises(InvalidRequestError, match="but the directories have day, country"):
         da.convert(files, partition_by=["country", "day"])
     with pytest.raises(InvalidRequestError, match="Give the column another type"):
         da.convert(files, partition_by={"day": "date", "country": "int"})

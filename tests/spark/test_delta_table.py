@@ -224,7 +224,7 @@ def test_partition_columns_that_are_not_named_are_refused(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     spark.range(2).selectExpr("id", "id AS p").write.partitionBy("p").parquet(f"{tmp_path}/files")
-    with pytest.raises(AnalysisException, match="directories say p"):
+    with pytest.raises(AnalysisException, match="directories have p"):
         DeltaTable.convertToDelta(spark, f"parquet.`{tmp_path}/files`")
     with pytest.raises(AnalysisException, match=r"parquet\.`/path`"):
         DeltaTable.convertToDelta(spark, f"{tmp_path}/files")

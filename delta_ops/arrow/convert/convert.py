@@ -190,8 +190,8 @@ def _partition_types(
         return {}
     if tuple(map(unquote, requested)) != names:
         raise InvalidRequestError(
-            f"{table}: {option('partition_by')} is {', '.join(requested) or 'nothing'}, and the "
-            f"directories say {', '.join(names) or 'nothing'}; give the same columns, or leave "
+            f"{table}: {option('partition_by')} is {', '.join(requested) or 'nothing'}, but the "
+            f"directories have {', '.join(names) or 'nothing'}; give the same columns, or leave "
             "it out"
         )
     if not isinstance(requested, Mapping):

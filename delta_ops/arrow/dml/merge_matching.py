@@ -1,7 +1,7 @@
 """Merge matching: match the rows of a file with source rows, and choose the clause for each.
 
-Only the columns that decide are read, about a million rows at a time. Arrow joins them with the
-keys of the source; a null key matches nothing.
+Only the columns of keys and conditions are read, about a million rows at a time. Arrow joins them
+with the keys of the source; a null key matches nothing.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class FileMatches(NamedTuple):
     """Number of rows in the file, without deleted rows."""
 
     def part(self, first: int, start: int, end: int) -> FileMatches:
-        """Return the changes between two places of `rows`, with row numbers relative to `first`."""
+        """Return the changes from `start` to `end`, with row numbers relative to `first`."""
         rows, source_rows, clauses = (
             each.slice(start, end - start) for each in (self.rows, self.source_rows, self.clauses)
         )
@@ -246,7 +246,7 @@ _NO_HITS = _Hits(np.array([], np.int64), np.array([], np.int64))
 
 
 def _find_places(keys: Any, wanted: Any) -> Any:
-    """Return the place of each wanted number among ascending keys; -1 if it is not a key."""
+    """Return the position of each wanted number among ascending keys; -1 if it is not a key."""
     if not len(keys):
         return np.full(len(wanted), -1, dtype=np.int32)
     span = int(keys[-1]) - int(keys[0]) + 1

@@ -170,7 +170,7 @@ def _columns_of_both(request: MergeRequest, source: pa.Schema, snapshot: Snapsho
 
 
 def _describe_columns(added: StructType, source: pa.Schema, known: StructType) -> StructType:
-    """Return columns that a merge adds, or may extend with fields, with the types of the source.
+    """Return the source's types for columns that a merge adds, or may extend with fields.
 
     Raises:
         InvalidRequestError: A column that the table lacks has no Delta type.

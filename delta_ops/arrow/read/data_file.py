@@ -84,8 +84,9 @@ def num_rows(snapshot: Snapshot, stored: StoredFile) -> int:
 def _chooser(scan: FileScan, stored: StoredFile) -> Callable[[int, int], Any] | None:
     """Plan which rows of the file are wanted; None if all rows are.
 
-    The result is a function of a first row number and a row count. It returns the wanted places,
-    counted from that first row.
+    Returns:
+        A function that takes the number of a first row and a number of rows. It returns the
+        positions of the wanted rows among these rows.
     """
 
     def load(vector: DeletionVector) -> BitMap64:
@@ -125,7 +126,7 @@ def _wanted_rows(
     places: pa.UInt64Array | None,
     values: Mapping[str, pa.Scalar],
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows at these ascending places with the table's columns; None means all rows."""
+    """Yield the rows at these ascending positions with the table's columns; None means all rows."""
     if places is None:
         yield from _table_rows(scan, rows, values)
     elif rows.columns is None or not any(map(has_views, rows.columns.schema.types)):
@@ -213,7 +214,7 @@ def _reading(files: TableFiles, version: int, stored: StoredFile) -> Iterator[No
         size = storage.stat(place).size
         if size >= stored.size:
             raise
-        reason = f"has {size} bytes, but {stored.size} by the log; restore it from a backup"
+        reason = f"has {size} bytes, but the log records {stored.size}; restore it from a backup"
         raise DataFileError(table, version, path, reason) from error
     except OtherTypeError as error:
         reason = f"cannot be read ({error}); read a version in which the column has its type"

@@ -308,7 +308,7 @@ def _leaf(source: pa.DataType, target: pa.DataType, path: str) -> Convert:
     if pt.is_null(target):
         return lambda array: pa.nulls(len(array))
     if not _is_readable(source, target):
-        raise OtherTypeError(f"column {path} is {source} in it, and {target} in the table")
+        raise OtherTypeError(f"column {path} is {source} in the file, but {target} in the table")
     if pt.is_integer(source) and pt.is_decimal(target):
         return lambda array: integer_to_decimal(array, target)
     if pt.is_timestamp(source) and pt.is_timestamp(target) and source.unit == "ns":

@@ -43,9 +43,9 @@ def places(ranks: Sequence[Ranks], curve: Curve) -> Places:
 
 
 def best_cut(known: Places, wanted: int, slack: int, num_axes: int) -> int:
-    """Return the best position to cut ascending places, near the wanted position.
+    """Return the best position to split sorted rows, near the wanted position.
 
-    A cut between larger cells of the curve gives narrower value ranges on both sides. With one
+    A split between larger cells of the curve gives narrower value ranges on both sides. With one
     axis, all positions between different places are equally good.
     """
     first = max(1, wanted - slack)

@@ -1,6 +1,6 @@
 """Layout trial: estimate, from a sample, the file statistics of a table sorted in some order.
 
-The rows of the sample are sorted and cut like the rows of the table, into row groups of a Parquet
+The rows of the sample are sorted and split like the rows of the table, into row groups of a Parquet
 file in memory. Its footer provides the statistics, like the footer of a data file.
 """
 

@@ -1,4 +1,4 @@
-"""Ordered rewrite: sort the rows of a group's files along a curve, and cut them into new files."""
+"""Ordered rewrite: sort the rows of a group's files along a curve, and write them to new files."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def _runs(
 
 
 def _end_of_file(pieces: Sequence[Piece], first: int, wanted: int, num_axes: int) -> int:
-    """Return the end where large cells of the curve meet, if one is near; else the nearest end."""
+    """Return an end between large cells of the curve, if one is near; otherwise the nearest end."""
     ends: list[tuple[int, int]] = []
     num_rows = 0
     for end in range(first + 1, len(pieces) + 1):
@@ -185,8 +185,8 @@ def _files(
 ) -> Iterator[Iterator[pa.RecordBatch]]:
     """Yield the rows of each file.
 
-    Cuts are made between larger cells of the curve if possible. Readers that look for rows of one
-    file then do not need to open another.
+    A file ends between two large cells of the curve if possible. Then a read that looks for rows of
+    one file need not open the next file.
     """
     rest: list[SortedRows] = []
 

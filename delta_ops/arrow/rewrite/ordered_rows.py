@@ -1,9 +1,9 @@
 """Ordered rows: sort any number of rows along a curve in bounded memory.
 
-A sample cuts the curve into buckets. Rows are distributed to the buckets, and each bucket is sorted
-separately. Rows are therefore read once and, if they do not fit into memory, also written and read
-once more. A bucket that is too large to be sorted is cut again with its own sample. If no sample
-can cut it, its rows have equal ranks, and it stays as it is.
+A sample splits the curve into buckets. Rows are distributed to the buckets, and each bucket is
+sorted separately. Rows are therefore read once and, if they do not fit into memory, also written
+and read once more. A bucket that is too large to be sorted is split again with its own sample. If
+no sample can split it, its rows have equal ranks, and it stays as it is.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _MOST_BUCKETS = 1 << 12
 _MUCH_BYTES = 256 << 20
 """More memory than this does not make buckets larger, but sorts more of them at once."""
 _CUT_SLACK = 0.4
-"""Maximum distance of a cut from its wanted position, in bucket sizes."""
+"""Maximum distance of a bucket's end from its wanted position, in bucket sizes."""
 _MOST_CUTS = 3
-"""After this many cuts a bucket has few rows, or rows that no sample distinguishes."""
+"""After this many splits a bucket has few rows, or rows that no sample distinguishes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

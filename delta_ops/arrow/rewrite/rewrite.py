@@ -110,7 +110,7 @@ def _write_neighbours(
 
 
 def _cut(batches: Iterator[pa.RecordBatch], most: int | None) -> Iterator[Iterator[pa.RecordBatch]]:
-    """Cut rows into parts of a maximum size; consume each part before the next."""
+    """Split rows into parts of a maximum size; consume each part before the next."""
     rest: list[pa.RecordBatch] = []
 
     def part(batch: pa.RecordBatch | None) -> Iterator[pa.RecordBatch]:
@@ -133,7 +133,7 @@ def _cut(batches: Iterator[pa.RecordBatch], most: int | None) -> Iterator[Iterat
 def outputs(group: RewriteGroup) -> Iterator[list[AddFile]]:
     """Yield the input files of each output file.
 
-    These are neighbours with at most the target size in total, or one larger file to cut.
+    These are neighbours with at most the target size in total, or one larger file to split.
     """
     pending: list[AddFile] = []
     size = 0

@@ -309,7 +309,7 @@ def row_groups(
 
 
 def _hold_each(tables: Iterable[pa.Table]) -> Iterator[list[pa.Table]]:
-    """Yield each table in a list; the consumer takes it out, so that its memory can be freed."""
+    """Yield each table as a list; by emptying the list, the consumer lets the memory be freed."""
     remaining = iter(tables)
     while held := list(islice(remaining, 1)):
         yield held

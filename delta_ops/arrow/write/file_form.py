@@ -118,7 +118,7 @@ class FormChooser:
         )
 
     def _choose(self, rows: pa.Table, codec: str) -> _Choice:
-        """Choose for a file; examines only some files, since a table's files are similar."""
+        """Choose by the rows of some files only, since a table's files are similar."""
         number = next(self._large_files)
         if number % _ALIKE_FILES == 0 or self._choice is None:
             dictionaries = choose_dictionaries(rows)
@@ -128,13 +128,13 @@ class FormChooser:
         return self._choice
 
     def form_of_few(self, num_rows: int, num_bytes: int) -> FileForm:
-        """Choose the form of a small file with so many rows and bytes."""
+        """Choose the form of a small file with this number of rows and bytes."""
         return FileForm(
             self._codec_of(num_bytes), self._stored, _FEW_AT_ONCE, num_rows > _TINY_ROWS
         )
 
     def _codec_of(self, num_bytes: int) -> str:
-        """Return the codec of a file whose first row group has so many bytes."""
+        """Return the codec of a file whose first row group has this many bytes."""
         is_small = num_bytes < _QUICK_COLUMN_BYTES * len(self._schema)
         return _QUICK_CODEC if is_small and not self._is_chosen else self._codec
 

@@ -32,9 +32,9 @@ def all_or_none(storage: Storage) -> Iterator[WrittenFiles]:
 
 
 class WrittenFiles:
-    """The files that threads have written, until one gives up.
+    """The files that threads have written, until a thread fails.
 
-    A file that is finished later is deleted by the thread that wrote it.
+    A thread that finishes a file after that deletes it.
     """
 
     def __init__(self, storage: Storage) -> None:
