@@ -134,7 +134,7 @@ def define_table(
     """Create the table in a transaction, or replace its definition; existing rows stay.
 
     Args:
-        columns: The other arguments have the meaning of `create_table`.
+        columns: The columns. The other arguments are as for `create_table`.
 
     Raises:
         InvalidRequestError: The definition is invalid.

@@ -224,7 +224,7 @@ class ChangeFeed:
         return {name: by_key[name.lower()] for name in self._names if name.lower() in by_key}
 
     def _columns_in(self, values: Mapping[str, str | None]) -> frozenset[str]:
-        """Return the feed's columns that have one of these partition values."""
+        """Return the feed's columns that these partition values name."""
         fields = self.shape.schema.fields
         if not self.definition.is_mapped:
             return self._names.intersection(values)

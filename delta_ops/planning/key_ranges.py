@@ -85,7 +85,7 @@ def _take_distinct(values: pa.Array) -> pa.Array:
 
 
 def _ranges(lows: pa.Array, highs: pa.Array) -> list[tuple[int, int]]:
-    """Combine ranges, and return the first and last place of each; the largest gaps remain."""
+    """Combine neighbouring ranges across small gaps; return the first and last index of each."""
     last = len(lows) - 1
     first_value: Any = lows[0].as_py()
     if len(lows) <= _FEW_VALUES:

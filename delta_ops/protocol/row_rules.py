@@ -115,7 +115,7 @@ def describe_violation(rule: ExpressionRule) -> tuple[str, str]:
 
 
 def not_null_rules(schema: StructType) -> tuple[NotNull, ...]:
-    """Paths at every depth that must not be null, as rules."""
+    """The NOT NULL rules of columns and nested fields."""
     return tuple(
         NotNull(path)
         for each in schema.fields

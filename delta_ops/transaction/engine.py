@@ -157,7 +157,7 @@ class Engine(Protocol):
         """
 
     def num_rewrites_at_once(self) -> int:
-        """The best number of groups without an order to rewrite at once."""
+        """How many groups are best rewritten at the same time, if their rows need no sorting."""
 
     def together(self) -> AbstractContextManager[Together | None]:
         """Context for calls in several threads.

@@ -132,7 +132,7 @@ def test_a_text_that_is_no_schema_is_refused(text: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("field", "message"),
     [
-        pytest.param({"type": None}, "no type but None", id="no type"),
+        pytest.param({"type": None}, "None where a type belongs", id="no type"),
         pytest.param({"type": {"type": "udt"}}, "'udt', unknown to Delta", id="a Spark UDT"),
         pytest.param({"type": "decimal(39,0)"}, "precision goes from 1 to 38", id="39 digits"),
         pytest.param({"type": "decimal(2,3)"}, "decimal(2,3)", id="more scale than precision"),

@@ -234,7 +234,7 @@ def reading(storage: Storage, part: FileInfo) -> Iterator[None]:
 
 
 def _length_error(storage: Storage, part: FileInfo) -> ValueError | None:
-    """The error of a file shorter than its listed size; stores only report a failed read."""
+    """The error if a file is shorter than its listed size; the store's own error omits that."""
     try:
         size = storage.stat(part.path).size
     except (OSError, DeltaOpsError):

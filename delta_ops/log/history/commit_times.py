@@ -27,8 +27,8 @@ def monotone_times(listing: LogListing) -> dict[int, int]:
 def latest_times(listing: LogListing, now_ms: int) -> dict[int, int]:
     """The latest possible commit time of each version, in ms; never decreases.
 
-    A file that is older than an earlier version's file got its time from a clock that was set back.
-    It is known only that the file existed before the next version, or before now.
+    If a file is older than the file of an earlier version, a clock was set back, and its time is
+    wrong. The commit may be as late as the next version, or as late as now.
 
     Args:
         now_ms: Milliseconds since the Unix epoch, by the store's clock.

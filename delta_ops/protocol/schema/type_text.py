@@ -80,7 +80,7 @@ def parse_type(text: str) -> DataType:
 def type_text(data_type: DataType) -> str:
     """The type in Spark SQL; `parse_type` parses it, except `NOT NULL` and void.
 
-    A type that this version does not know has its name in the log.
+    A type that this version of delta_ops does not know keeps its name in the log.
 
     Example:
         >>> type_text(ArrayType(LONG, contains_null=True))

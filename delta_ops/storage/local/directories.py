@@ -85,7 +85,7 @@ def real_directory(root: str, real_root: str, directory: str) -> str:
     if real != real_root and not real.startswith(os.path.join(real_root, "")):
         raise InvalidRequestError(
             f"{named} is not written to because a link in it leads out of "
-            f"{root}, to {real}. Open the storage at that place instead."
+            f"{root}, to {real}. Replace the link by a directory, or use that location directly."
         )
     return real
 
