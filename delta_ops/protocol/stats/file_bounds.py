@@ -76,7 +76,7 @@ def upper_bound(stats: FileStats, path: ColumnPath, data_type: DataType) -> Any:
         return _add_millisecond(value)
     if data_type == DOUBLE:
         return max(value, _float_value(value))
-    return _above_truncated(value) if data_type == STRING else value
+    return _undo_truncation(value) if data_type == STRING else value
 
 
 def null_count(stats: FileStats, path: ColumnPath) -> int | None:
@@ -175,7 +175,7 @@ def _add_millisecond(value: Any) -> Any:
         return None
 
 
-def _above_truncated(text: str) -> str:
+def _undo_truncation(text: str) -> str:
     """An upper bound for every string that a writer may have truncated to this text.
 
     Some writers append U+FFFD to a truncated bound, but the characters beyond U+FFFF sort above it.
