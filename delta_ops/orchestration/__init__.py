@@ -39,7 +39,6 @@ from delta_ops.orchestration.maintenance.fleet_job import (
 from delta_ops.orchestration.maintenance.jobs import (
     build_log_maintenance_job,
     build_maintenance_job,
-    build_maintenance_schedule,
 )
 from delta_ops.orchestration.maintenance.restore_jobs import (
     RepairConfig,
@@ -49,6 +48,7 @@ from delta_ops.orchestration.maintenance.restore_jobs import (
     build_restore_job,
     build_revert_job,
 )
+from delta_ops.orchestration.maintenance.schedule import build_maintenance_schedule
 from delta_ops.orchestration.maintenance.sensor import build_maintenance_sensor
 from delta_ops.orchestration.pipes import pipes_extras
 from delta_ops.orchestration.policies.maintenance_config import (

@@ -34,13 +34,13 @@ from delta_ops.orchestration.maintenance.fleet_job import build_fleet_maintenanc
 from delta_ops.orchestration.maintenance.jobs import (
     build_log_maintenance_job,
     build_maintenance_job,
-    build_maintenance_schedule,
 )
 from delta_ops.orchestration.maintenance.restore_jobs import (
     build_repair_job,
     build_restore_job,
     build_revert_job,
 )
+from delta_ops.orchestration.maintenance.schedule import build_maintenance_schedule
 from delta_ops.orchestration.maintenance.sensor import Sweep, build_sweep_sensor
 from delta_ops.orchestration.policies.choice import (
     PolicyJobs,

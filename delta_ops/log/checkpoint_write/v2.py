@@ -9,7 +9,8 @@ Source: PROTOCOL.md, "V2 Spec", "Sidecar Files". See docs/decisions/016-checkpoi
 3. Small sidecars are merged into new sidecars that are at least as large. Each row is therefore
    rewritten only a few times, and the number of sidecars grows only with the table.
 4. Only sidecars that delta_ops wrote in the current layout are reused; their footer records it.
-5. The sidecars are written before the top-level file that names them.
+5. The sidecars get unique names (see `checkpoint.sidecars`), and are written before the top-level
+   file that names them.
 """
 
 from __future__ import annotations

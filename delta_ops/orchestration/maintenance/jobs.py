@@ -100,31 +100,6 @@ def build_log_maintenance_job(
     return _build_job(_JobTables(tables, policy, others), name, work)
 
 
-def build_maintenance_schedule(
-    job: dg.JobDefinition,
-    *,
-    cron_schedule: str = "0 3 * * *",
-    timezone: str = "UTC",
-    default_status: dg.DefaultScheduleStatus = dg.DefaultScheduleStatus.STOPPED,
-) -> dg.ScheduleDefinition:
-    """A schedule that runs the job for all its tables, even if the sensor is off.
-
-    Examples:
-        >>> orders = TableRef(asset_key=dg.AssetKey("orders"), uri="lake/orders")
-        >>> job = build_maintenance_job([orders])
-        >>> build_maintenance_schedule(job, cron_schedule="0 22 * * *").name
-        'delta_maintenance_schedule'
-    """
-    return dg.ScheduleDefinition(
-        name=f"{job.name}_schedule",
-        job=job,
-        cron_schedule=cron_schedule,
-        execution_timezone=timezone,
-        description=f"Runs {job.name} for all of its tables, whether or not the sensor is on.",
-        default_status=default_status,
-    )
-
-
 def is_gone(instance: dg.DagsterInstance, table: TableRef) -> bool:
     """Whether Dagster's events show that a missing table existed once."""
     newest = (

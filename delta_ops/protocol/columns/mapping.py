@@ -1,8 +1,8 @@
 """Column mapping: names and ids of columns in files, where they differ from the table's names.
 
 Source: PROTOCOL.md, "Column Mapping". Partition values and statistics use physical names at every
-depth of structs. Data files use physical names in mode `name`, and field ids in mode `id`.
-Everything else that users see uses logical names.
+depth of structs; `table_definition` has the columns under both names. Data files use physical names
+in mode `name`, and field ids in mode `id`. Everything else that users see uses logical names.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Commit info: the `commitInfo` action, which describes a commit.
 
 Source: PROTOCOL.md, "Commit Provenance Information". Names, order and shapes follow the reference.
+`loop` adds the values of each attempt and makes it the first action of the commit.
 """
 
 from __future__ import annotations
