@@ -203,7 +203,7 @@ class ChangeFeed:
 
     @property
     def _key(self) -> Callable[[StructField], str]:
-        """A function; fields of two versions with the same result are the same column."""
+        """Returns the key of a field; equal keys in two versions mean the same column."""
         # If mapping was added within the range, physical names equal the earlier names.
         return physical_name if self.definition.is_mapped else lambda each: each.name.lower()
 

@@ -19,7 +19,7 @@ def referenced_sidecars(
 ) -> set[str]:
     """Find which of some sidecars are named by any checkpoint.
 
-    Reads as few checkpoints as possible: none without candidates, and all if one is an orphan.
+    Reads checkpoints until each candidate is found: all of them if no checkpoint names a candidate.
 
     Args:
         top_level: Top-level files of the checkpoints. A file that is gone names nothing.

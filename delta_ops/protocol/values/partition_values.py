@@ -114,10 +114,11 @@ def parse(text: str | None, data_type: DataType, *, time_zone: str = "UTC") -> A
 
 
 def stored_where_empty(field: StructField) -> str | None:
-    """The value that a partition column stores for an empty value.
+    """The value that a partition column stores instead of an empty value.
 
-    None is null, and a CHAR column stores spaces. "" means that the column keeps the empty value; a
-    column that must not be null then rejects it.
+    Returns:
+        None for null, spaces for a CHAR column, or "" if nothing replaces the value; a NOT NULL
+        column then rejects it.
     """
     if length := char_length((), field):
         return " " * length
