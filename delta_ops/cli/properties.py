@@ -143,7 +143,7 @@ class PropertyInForce:
 
 
 def properties_in_force(configuration: Mapping[str, str]) -> list[PropertyInForce]:
-    """All known properties, followed by the table's other properties, each by name.
+    """All known properties by name, followed by the table's other properties by name.
 
     Args:
         configuration: `metaData.configuration`.
