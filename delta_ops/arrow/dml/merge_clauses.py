@@ -63,9 +63,10 @@ def plan_clause(
         definition: The table after the merge.
         table: For messages.
         now_ms: Time of the merge, in milliseconds since the Unix epoch.
-        unmatchable: Minimum length of new keys, by column.
-        meets: The condition for a match. Needed if it uses a string partition column beyond the keys,
-            because an empty string is stored as null and may then no longer match.
+        unmatchable: Minimum length of inserted keys, by column. A shorter key would match no
+            source row.
+        meets: The condition for a match. Needed if it uses a string partition column that is no key,
+            because an empty string is stored as null and may then not match.
 
     Raises:
         InvalidRequestError: A name, type or value does not fit.
