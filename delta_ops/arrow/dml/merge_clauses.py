@@ -65,7 +65,7 @@ def plan_clause(
         now_ms: Time of the merge, in milliseconds since the Unix epoch.
         unmatchable: Minimum length of inserted keys, by column. A shorter key would match no
             source row.
-        meets: The condition for a match. Needed if it uses a string partition column that is no key,
+        meets: The condition for a match. Needed if it uses a string partition column besides keys,
             because an empty string is stored as null and may then not match.
 
     Raises:
