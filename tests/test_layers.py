@@ -47,6 +47,14 @@ def test_no_folder_has_more_than_twenty_modules() -> None:
     assert {folder: count for folder, count in counts.items() if count > 20} == {}
 
 
+def test_no_file_is_longer_than_450_lines() -> None:
+    lengths = {
+        path.relative_to(PACKAGE).as_posix(): len(path.read_text(encoding="utf-8").splitlines())
+        for path in PACKAGE.rglob("*.py")
+    }
+    assert {path: length for path, length in lengths.items() if length > 450} == {}
+
+
 def test_no_function_is_longer_than_sixty_lines() -> None:
     too_long = {
         f"{path.relative_to(PACKAGE)}:{node.name}": lines

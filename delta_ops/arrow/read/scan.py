@@ -71,8 +71,7 @@ def to_table(
 
     Args:
         source: The table, as a handle, path or URI, or a snapshot.
-        columns: Column names, in the wanted order; None means all. `a.b` is the struct `a` with
-            only its field `b`.
+        columns: Names in the wanted order; all if None. `a.b` is the struct `a` with only field `b`.
         predicate: Selects the rows to return: from `col` or `parse_predicate`, an expression, or a
             text of Spark SQL. Files are skipped by its comparisons of columns with literals.
         version: The version to read. Excludes `timestamp`.
@@ -83,8 +82,7 @@ def to_table(
     Raises:
         InvalidRequestError: A column does not exist, or the predicate does not fit the table.
         DataFileError: A data file or a deletion vector is missing or unreadable.
-        OutsideFileError: A file lies outside of the table, and reading it there is not allowed; see
-            `DeltaLog`.
+        OutsideFileError: A file outside of the table may not be read; see `DeltaLog`.
         UnsupportedFeatureError: The rows are stored in a way that we cannot read.
 
     Examples:
@@ -172,11 +170,11 @@ def count_rows(
 def num_live_rows(snapshot: Snapshot, adds: Sequence[AddFile]) -> int:
     """Count the rows of live files; opens only files whose statistics lack the row count."""
     known = [(add, parse_stats(add.stats)) for add in adds]
-    untold = [add for add, stats in known if stats is None or stats.num_records is None]
+    uncounted = [add for add, stats in known if stats is None or stats.num_records is None]
     stored = sum(stats.num_records for _, stats in known if stats and stats.num_records)
     deleted = sum(add.deletion_vector.cardinality for add in adds if add.deletion_vector)
     partitioning = plan_partitioning(StructType(), snapshot.definition, "UTC")
-    files = [_stored_file(add, partitioning, snapshot.uri) for add in untold]
+    files = [_stored_file(add, partitioning, snapshot.uri) for add in uncounted]
     return stored + sum(run_parallel(partial(num_rows, snapshot), files)) - deleted
 
 
@@ -199,7 +197,7 @@ def export_schema(source: Source, path: str | os.PathLike[str]) -> None:
     """
     validate_arguments(export_schema, locals())
     snapshot, wanted = _open(snapshot_of(source), None)
-    content = pa.BufferOutputStream()
+    content, place = pa.BufferOutputStream(), os.fspath(path)
     try:
         pq.write_table(empty_table(arrow_schema_from_schema(wanted)), content)
         with open(path, "xb") as file:
@@ -209,15 +207,11 @@ def export_schema(source: Source, path: str | os.PathLike[str]) -> None:
             f"{snapshot.uri}: Parquet cannot hold its columns ({first_line(error)})"
         ) from error
     except FileExistsError as error:
-        raise InvalidRequestError(
-            f"{os.fspath(path)} already exists; choose another path"
-        ) from error
+        raise InvalidRequestError(f"{place} already exists; choose another path") from error
     except OSError as error:
-        raise StorageError(os.fspath(path), "written", error.strerror or repr(error)) from error
+        raise StorageError(place, "written", error.strerror or repr(error)) from error
     except ValueError as error:
-        raise InvalidRequestError(
-            f"{os.fspath(path)!r} is not the path of a file ({error})"
-        ) from error
+        raise InvalidRequestError(f"{place!r} is not the path of a file ({error})") from error
 
 
 def read_files(
