@@ -10,7 +10,7 @@ from delta_ops.spark.session.packages import packages_for
 
 @pytest.mark.parametrize(
     ("hadoop", "client"),
-    [("3.4.1", "2.24.6"), ("3.4.2", "2.29.52"), ("3.5.0", "2.35.4")],
+    [("3.4.1", "2.24.8"), ("3.4.2", "2.29.52"), ("3.5.0", "2.35.4")],
 )
 def test_the_modules_of_amazon_fit_hadoop(hadoop: str, client: str) -> None:
     found = packages_for(hadoop, ["s3"])

@@ -22,12 +22,13 @@ Store = Literal["s3", "gcs", "azure"]
 _MODULES: Mapping[str, str] = {"s3": "hadoop-aws", "gcs": "hadoop-gcp", "azure": "hadoop-azure"}
 _AWS_MODULES = ("s3", "s3-transfer-manager", "sts", "apache-client", "netty-nio-client")
 _AWS_VERSIONS: Mapping[str, str] = {
-    "3.4.1": "2.24.6",
+    "3.4.1": "2.24.8",  # 2.24.6 has no s3-transfer-manager
     "3.4.2": "2.29.52",
     "3.4.3": "2.35.4",
     "3.5.0": "2.35.4",
 }
-"""Versions of Amazon's client by Hadoop version, as `hadoop-aws` requires them."""
+"""Versions of Amazon's client by Hadoop version: as `hadoop-aws` requires, or the next version that
+has all modules."""
 _GCS_SINCE = (3, 5)
 """The first version of Hadoop with a connector of its own for GCS."""
 _EXCLUDED = ("software.amazon.awssdk:bundle", "io.netty:*", "org.slf4j:*", "commons-logging:*")
