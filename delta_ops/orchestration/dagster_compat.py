@@ -12,12 +12,13 @@ from typing import Any, NamedTuple
 
 import dagster as dg
 from dagster._check import CheckError
+from dagster._core.events import DagsterEvent
 from dagster._core.storage.asset_check_execution_record import (
     AssetCheckExecutionRecord,
     AssetCheckExecutionRecordStatus,
 )
 
-from delta_ops.orchestration.dagster_versions import AssetCheckEvaluation
+from delta_ops.orchestration.dagster_versions import EVALUATIONS, VERSION, AssetCheckEvaluation
 
 CheckFailure = CheckError
 """What Dagster raises for a value of a wrong type."""
@@ -287,8 +288,12 @@ def newest_materialization(instance: dg.DagsterInstance, asset_key: dg.AssetKey)
 
 def log_check_evaluation(context: dg.OpExecutionContext, evaluation: AssetCheckEvaluation) -> None:
     """Log the evaluation of an asset check in a run, after the events that the op has logged."""
-    event: Any = evaluation  # the annotation of log_event omits this kind
-    context.log_event(event)
+    step: Any = context
+    if VERSION >= EVALUATIONS:
+        step.log_event(evaluation)  # its annotation omits this kind
+    else:
+        event = DagsterEvent.asset_check_evaluation(step.get_step_execution_context(), evaluation)
+        step._events.append(event)
 
 
 class CheckState(NamedTuple):

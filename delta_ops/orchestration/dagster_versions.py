@@ -21,8 +21,8 @@ COMPONENTS: Version = (1, 12)
 """First version with components that keep a state."""
 JOB_OWNERS: Version = (1, 12)
 """First version with owners of jobs."""
-_EVALUATIONS: Version = (1, 11)
-"""First version with `AssetCheckEvaluation` in its public API."""
+EVALUATIONS: Version = (1, 11)
+"""First version with `AssetCheckEvaluation` in its public API, and in `log_event` of an op."""
 
 
 def version_of(text: str) -> Version:
@@ -34,7 +34,7 @@ def version_of(text: str) -> Version:
 VERSION = version_of(dg.__version__)
 """Version of the installed Dagster."""
 
-if TYPE_CHECKING or VERSION >= _EVALUATIONS:
+if TYPE_CHECKING or VERSION >= EVALUATIONS:
     from dagster import AssetCheckEvaluation, BetaWarning
 else:
     from dagster._core.definitions.asset_check_evaluation import AssetCheckEvaluation
@@ -42,6 +42,7 @@ else:
 
 __all__ = [
     "COMPONENTS",
+    "EVALUATIONS",
     "JOB_OWNERS",
     "OLDEST",
     "VERSION",

@@ -9,7 +9,7 @@ from typing import Any
 import dagster as dg
 import pyarrow as pa
 import pytest
-from dagster._core.definitions.job_base import RepoBackedJob
+from dagster._core.definitions.job_base import InMemoryJob
 from dagster._core.execution.api import execute_run
 from dagster._core.loader import LoadingContextForTest
 from deltalake import write_deltalake
@@ -55,11 +55,22 @@ def location(tmp_path: Path) -> dg.Definitions:
     )
 
 
+class JobOfLocation(InMemoryJob):
+    """A job that knows its code location, as the job of a worker does."""
+
+    def __init__(self, name: str, repository: dg.RepositoryDefinition) -> None:
+        super().__init__(repository.get_job(name))
+        self.repository = repository
+
+    def get_repository_definition(self) -> dg.RepositoryDefinition:
+        return self.repository
+
+
 def run(
     location: dg.Definitions, instance: dg.DagsterInstance, name: str, config: dict[str, Any]
 ) -> str:
-    """Run a job as a worker does, which knows its code location; returns the id of the run."""
-    job = RepoBackedJob(name, location.get_repository_def())
+    """Run a job as a worker does; returns the id of the run."""
+    job = JobOfLocation(name, location.get_repository_def())
     created = instance.create_run_for_job(job.get_definition(), run_config=config)
     assert execute_run(job, created, instance).success
     return created.run_id
