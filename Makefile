@@ -19,7 +19,7 @@ export PYTHONPATH := $(CURDIR)
 # Images of containers set it; each of the many processes of a run would then compile all modules.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo demo-file dev test test-all test-versions test-long test-one test-tools lint docs docs-serve bench install clean
+.PHONY: demo demo-file dev test test-all test-versions test-python run-test-python test-long test-one test-tools lint docs docs-serve bench install clean
 
 install: $(INSTALLED)
 
@@ -64,6 +64,16 @@ test-all: test-tools
 # Older versions of Spark and Dagster, each in an environment of its own below .peers.
 test-versions: test-tools
 	@$(PYTEST) -m 'not long' tests/versions
+
+# The pure tests, the Arrow engine and one path through Spark and through Dagster on another Python:
+# make test-python PYTHON=python3.14. `scripts/debian_root.sh` makes a system that has it.
+test-python:
+	@$(MAKE) --no-print-directory run-test-python VENV=.peers/$$($(PYTHON) -c 'import sys; print("python-%d.%d" % sys.version_info[:2])')
+
+run-test-python: $(INSTALLED)
+	@$(PYTEST) -m 'not full and not long' $(foreach folder,protocol log planning transaction storage arrow,tests/$(folder))
+	@export JAVA_HOME=$$(scripts/ensure_java.sh) && \
+	$(foreach program,spark dagster,$(BIN)/python -m tests.versions.$(program)_program $$(mktemp -d) &&) true
 
 # State machines, interleavings, fuzzing, memory and soak.
 test-long: test-tools

@@ -2,8 +2,8 @@
 
     python -m tests.versions.spark_program FOLDER
 
-Prints the names of the steps as JSON. A step fails if its rows differ from Arrow's, or if delta_ops
-logs a warning: each slower way is logged.
+Prints the names of the steps as JSON; the exit code is 1 if a step fails. A step fails if its rows
+differ from Arrow's, or if delta_ops logs a warning: each slower way is logged.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from delta_ops.tables import DeltaTable
 ROWS = "id", "id % 3 AS p", "CAST(id AS STRING) AS s", "CAST(id AS DECIMAL(9, 2)) AS d"
 
 
-class _Warnings(logging.Handler):
+class Warnings(logging.Handler):
     """Collects the warnings of delta_ops."""
 
     def __init__(self) -> None:
@@ -42,9 +42,11 @@ class _Warnings(logging.Handler):
         self.texts.append(record.getMessage())
 
 
-def _session() -> SparkSession:
+def new_session() -> SparkSession:
+    """A classic session of two threads."""
     settings = {
         "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": "2",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
@@ -78,14 +80,15 @@ def _refused(call: Callable[[], object]) -> None:
     raise AssertionError("the statement succeeded")
 
 
-def _numbers(spark: SparkSession, first: int, last: int) -> DataFrame:
+def numbers(spark: SparkSession, first: int, last: int) -> DataFrame:
+    """Rows with these ids."""
     return spark.range(first, last).selectExpr(*ROWS)
 
 
 def write(spark: SparkSession, table: Path) -> None:
     """Partitions, appends and overwrites."""
-    ds.write(_numbers(spark, 0, 100), table, partition_by=["p"])
-    ds.write(_numbers(spark, 100, 120), table)
+    ds.write(numbers(spark, 0, 100), table, partition_by=["p"])
+    ds.write(numbers(spark, 100, 120), table)
     _equal(spark, table)
     assert ds.read(spark, table).filter("p = 1 AND id > 50").count() == 23
 
@@ -147,7 +150,7 @@ def stream(spark: SparkSession, table: Path) -> None:
     """In batches of one file, and to another table."""
     target = table.with_name("streamed")
     checkpoint = str(table.with_name("checkpoint"))
-    ds.write(_numbers(spark, 200, 210).repartition(3), table.with_name("source"))
+    ds.write(numbers(spark, 200, 210).repartition(3), table.with_name("source"))
     rows = ds.read_stream(spark, table.with_name("source"), max_files_per_trigger=1)
     query = ds.write_stream(rows, target, checkpoint_location=checkpoint, available_now=True)
     query.awaitTermination()
@@ -160,8 +163,8 @@ def use_format(spark: SparkSession, table: Path) -> None:
     ds.register(spark)
     try:
         place = str(table.with_name("by format"))
-        _numbers(spark, 0, 5).write.format("delta").partitionBy("p").save(place)
-        _numbers(spark, 5, 9).write.format("delta").mode("append").save(place)
+        numbers(spark, 0, 5).write.format("delta").partitionBy("p").save(place)
+        numbers(spark, 5, 9).write.format("delta").mode("append").save(place)
         assert spark.read.format("delta").load(place).count() == 9
         assert spark.sql(f"SELECT id FROM delta.`{place}` WHERE p = 1").count() == 3
         spark.sql(f"CREATE TEMPORARY VIEW v USING delta OPTIONS (path '{place}')")
@@ -228,9 +231,9 @@ STEPS: tuple[Callable[[SparkSession, Path], None], ...] = (
 
 def main(folder: str) -> None:
     """Run the steps."""
-    warnings = _Warnings()
+    warnings = Warnings()
     logging.getLogger("delta_ops").addHandler(warnings)
-    spark = _session()
+    spark = new_session()
     table = Path(folder) / "table"
     failures: dict[str, Any] = {}
     for step in STEPS:
@@ -243,6 +246,7 @@ def main(folder: str) -> None:
             logging.exception("%s failed", step.__name__)
     spark.stop()
     print(json.dumps({"steps": [step.__name__ for step in STEPS], "failures": failures}))
+    sys.exit(bool(failures))
 
 
 if __name__ == "__main__":
