@@ -71,7 +71,7 @@ def to_table(
 
     Args:
         source: The table, as a handle, path or URI, or a snapshot.
-        columns: Names in the wanted order; all if None. `a.b` is the struct `a` with only field `b`.
+        columns: Names in the wanted order; all if None. `a.b` is the struct `a` with its field `b`.
         predicate: Selects the rows to return: from `col` or `parse_predicate`, an expression, or a
             text of Spark SQL. Files are skipped by its comparisons of columns with literals.
         version: The version to read. Excludes `timestamp`.
