@@ -128,6 +128,51 @@ def run_behind(calls: Iterable[Callable[[], object]]) -> None:
         waiting.clear()
 
 
+class Behind(Generic[T]):
+    """Passes items to a call that runs in a thread while more items arrive, one call at a time.
+
+    Leaving the context passes the rest, and raises the first error of a call. After an error in the
+    context, it only waits until no call is running.
+
+    Args:
+        call: Called with a list of items, and once with all remaining items.
+        num_items: Number of items of a call in the thread.
+    """
+
+    def __init__(self, call: Callable[[list[T]], object], num_items: int) -> None:
+        self._call, self._num_items = call, num_items
+        self._runs_behind = not works_in_sequence()
+        self._items: list[T] = []
+        self._latest: _Call[object] | None = None
+        self._waiting: deque[_Call[object]] = deque()
+
+    def add(self, item: T) -> None:
+        """Add an item."""
+        self._items.append(item)
+        if not self._runs_behind or len(self._items) < self._num_items:
+            return
+        if self._latest is not None and (not self._latest.is_made or self._latest.has_failed):
+            return
+        passed, self._items = self._items[: self._num_items], self._items[self._num_items :]
+        self._latest = _Call(partial(self._call, passed))
+        self._waiting.append(self._latest)
+        _pool(MAX_CONCURRENCY).offer(partial(_make_next, self._waiting))
+
+    def __enter__(self) -> Behind[T]:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        latest = self._latest
+        if error is None:
+            if latest is not None:
+                _result(latest, self._waiting)
+            if self._items:
+                self._call(self._items)
+        elif latest is not None and latest not in self._waiting:
+            latest.await_end()
+        self._waiting.clear()
+
+
 class _Call(Generic[R]):
     """A call and its result; made by a thread of the pool or by the caller."""
 
@@ -148,6 +193,11 @@ class _Call(Generic[R]):
                 raise
         finally:
             self._is_made.set()
+
+    @property
+    def is_made(self) -> bool:
+        """Whether the call has ended."""
+        return self._is_made.is_set()
 
     @property
     def has_failed(self) -> bool:

@@ -41,6 +41,8 @@ from delta_ops.storage.concurrency import run_behind
 _ENCODER_ERRORS = (pa.ArrowException, OSError)
 ROW_GROUP_ROWS = 1_048_576
 _ROW_GROUP_BYTES = 128 * 1024 * 1024
+_UUID_MARKS, _UUID_4 = 0xF000C000 << 48, 0x40008000 << 48
+"""Bits of a UUID that give its version and variant, and their values in random UUIDs."""
 _LONG_BYTES = 4 * 1024 * 1024
 """Larger row groups are encoded while the next row group is read."""
 
@@ -124,9 +126,10 @@ class DataFileWriter:
             if encoded is not None:
                 sink.write(encoded.getvalue())
 
-        path = self._new_path(self._stored_values(partition_values), form.codec)
+        values = self._stored_values(partition_values)
+        path = self._new_path(values, form.codec)
         info = self._storage.create_from_stream(path, write, is_durable=is_durable)
-        return self._add(path, info, footers[0], free_of_nan, partition_values, data_change)
+        return self._add(path, info, footers[0], free_of_nan, values, data_change)
 
     def write_few(
         self,
@@ -143,19 +146,27 @@ class DataFileWriter:
             free_of_nan: Floating-point columns that are known to have no NaN.
             num_bytes: Approximate size of the rows.
         """
-        known = set(free_of_nan)
-        unknown = set(self._floats) - known
-        encoded = pa.BufferOutputStream()
         form = self._forms.form_of_few(len(rows), num_bytes)
-        footer = self._encode([rows], encoded, form, unknown, partition_values)
+        if len(free_of_nan) < len(self._floats):
+            unknown = self._floats.keys() - free_of_nan
+            free_of_nan = self._floats.keys() - self._floats_with_nan(rows, unknown)
+        encoded = pa.BufferOutputStream()
+        footers: list[pq.FileMetaData] = []
+        try:
+            with _open_writer(encoded, form, footers) as writer:
+                stored = self._stored_rows(rows, form.schema, partition_values)
+                writer.write_table(stored, row_group_size=ROW_GROUP_ROWS)
+        except _ENCODER_ERRORS as error:
+            raise _encoding_error(error, self._storage.uri) from error
         content = encoded.getvalue()
-        path = self._new_path(self._stored_values(partition_values), form.codec)
+        values = self._stored_values(partition_values)
+        path = self._new_path(values, form.codec)
 
         def write(sink: IO[bytes]) -> None:
             sink.write(content)
 
         info = self._storage.create_from_stream(path, write, is_durable=False)
-        return self._add(path, info, footer, known | unknown, partition_values, True)
+        return self._add(path, info, footers[0], free_of_nan, values, True)
 
     @property
     def floats(self) -> frozenset[ColumnPath]:
@@ -183,7 +194,7 @@ class DataFileWriter:
         info: FileInfo,
         footer: pq.FileMetaData,
         free_of_nan: Collection[ColumnPath],
-        partition_values: Mapping[str, str | None],
+        stored_values: Mapping[str, str | None],
         data_change: bool,
     ) -> AddFile:
         if self._stats is None:
@@ -197,7 +208,7 @@ class DataFileWriter:
         return AddFile(
             path=encode_path(path),
             size=info.size,
-            partition_values=self._stored_values(partition_values),
+            partition_values=stored_values,
             modification_time=info.modified_ms,
             data_change=data_change,
             stats=self._stats.stats(footer, self._stored_paths(free_of_nan)),
@@ -231,41 +242,59 @@ class DataFileWriter:
 
         def encode(held: list[pa.Table], writer: pq.ParquetWriter) -> None:
             rows = drop_unused_texts(held.pop())
-            stored = _declare_columns(rows) if self._is_nested else rows
-            for field in self._materialized:
-                stored = _append_value(stored, field, partition_values[field.name])
-            if self._definition.is_mapped:
-                stored = rename_stored(stored, form.schema)
+            stored = self._stored_rows(rows, form.schema, partition_values)
             writer.write_table(stored, row_group_size=ROW_GROUP_ROWS)
             if free_of_nan:
                 free_of_nan.difference_update(self._floats_with_nan(rows, free_of_nan))
 
         try:
-            writer = pq.ParquetWriter(
-                sink,
-                form.schema,
-                compression=form.codecs,
-                use_dictionary=form.dictionaries,
-                store_schema=False,
-                write_batch_size=form.at_once,
-                metadata_collector=footers,
-            )
-            try:
+            with _open_writer(sink, form, footers) as writer:
                 calls = (partial(encode, held, writer) for held in _hold_each(tables))
                 if is_long:
                     run_behind(calls)
                 else:
                     for call in calls:
                         call()
-            except BaseException:
-                with contextlib.suppress(Exception):  # do not hide the first error
-                    writer.close()
-                raise
-            writer.close()
         # The store's own errors are already StorageError: the remaining errors are the encoder's.
         except _ENCODER_ERRORS as error:
             raise _encoding_error(error, self._storage.uri) from error
         return footers[0]
+
+    def _stored_rows(
+        self, rows: pa.Table, schema: pa.Schema, partition_values: Mapping[str, str | None]
+    ) -> pa.Table:
+        """Return the rows as a file has them."""
+        stored = _declare_columns(rows) if self._is_nested else rows
+        for field in self._materialized:
+            stored = _append_value(stored, field, partition_values[field.name])
+        return rename_stored(stored, schema) if self._definition.is_mapped else stored
+
+
+class _open_writer:  # noqa: N801  (used as a function; a generator takes several times as long)
+    """Context with the writer of a file's rows; its footer is appended to `footers` at the end."""
+
+    __slots__ = ("_writer",)
+
+    def __init__(self, sink: Any, form: FileForm, footers: list[pq.FileMetaData]) -> None:
+        self._writer = pq.ParquetWriter(
+            sink,
+            form.schema,
+            compression=form.codecs,
+            use_dictionary=form.dictionaries,
+            store_schema=False,
+            write_batch_size=form.at_once,
+            metadata_collector=footers,
+        )
+
+    def __enter__(self) -> pq.ParquetWriter:
+        return self._writer
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if error is None:
+            self._writer.close()
+            return
+        with contextlib.suppress(Exception):  # do not hide the first error
+            self._writer.close()
 
 
 def _append_value(rows: pa.Table, field: StructField, text: str | None) -> pa.Table:
@@ -344,11 +373,8 @@ def _new_change_path(partition_values: Mapping[str, str | None], codec: str) -> 
 
 def _new_uuid() -> str:
     """Return a text like `uuid.uuid4`, in a fifth of the time."""
-    entropy = os.urandom(16)
-    digits = bytes(
-        (*entropy[:6], entropy[6] & 0x0F | 0x40, entropy[7], entropy[8] & 0x3F | 0x80)
-    ).hex()
-    digits += entropy[9:].hex()
+    number = int.from_bytes(os.urandom(16))
+    digits = f"{number & ~_UUID_MARKS | _UUID_4:032x}"
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 

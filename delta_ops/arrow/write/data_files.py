@@ -2,7 +2,8 @@
 
 Memory is bounded for any number of rows. Without partitions, rows are written as they arrive, one
 row group at a time. With partitions, rows are sorted in pieces, several at a time, and held until
-there are enough; then one file for each partition is written, several at a time.
+there are enough; then one file for each partition is written, several at a time. While files are
+written, earlier files are made durable.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from delta_ops.protocol.schema import ColumnPath
 from delta_ops.protocol.schema.arrow_types import arrow_schema_from_schema
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.storage import Storage
-from delta_ops.storage.concurrency import MAX_CONCURRENCY, run_ahead
+from delta_ops.storage.concurrency import MAX_CONCURRENCY, Behind, run_ahead
 from delta_ops.transaction.staging import WriteTarget
 
 Rows = Literal["new", "kept", "changes"]
@@ -45,6 +46,8 @@ _PIECES_AHEAD = 2
 """Number of pieces that are sorted ahead of the current piece."""
 _FEW_BYTES = 1024 * 1024
 _AHEAD_BYTES = 64 * 1024 * 1024
+_PERSISTED_FILES = 512
+"""Files that are made durable together while others are written; many share one journal commit."""
 
 
 def definition_of_rows(target: WriteTarget, rows: Rows) -> TableDefinition:
@@ -98,11 +101,11 @@ def write_rows(
     try:
         with all_or_none(storage) as files:
             if definition.partition_columns:
-                for held in _collect_writes(inputs, writer, definition, storage.uri):
-                    _write_held(files, held, storage)
                 # Making many files durable one by one would take most of the time.
-                if is_durable:
-                    storage.persist(canonical_texts([add.path for add in files.adds], storage.uri))
+                with Behind(partial(_persist, storage), _PERSISTED_FILES) as persisted:
+                    on_written = persisted.add if is_durable else None
+                    for held in _collect_writes(inputs, writer, definition, storage.uri):
+                        _write_held(files, held, storage, on_written)
             else:
                 for run in _runs(inputs):
                     groups = row_groups(run)
@@ -115,15 +118,24 @@ def write_rows(
     return files.adds
 
 
+def _persist(storage: Storage, adds: Sequence[AddFile]) -> None:
+    storage.persist(canonical_texts([add.path for add in adds], storage.uri))
+
+
 def _write_held(
-    files: WrittenFiles, held: Iterable[tuple[int, Callable[[], AddFile]]], storage: Storage
+    files: WrittenFiles,
+    held: Iterable[tuple[int, Callable[[], AddFile]]],
+    storage: Storage,
+    on_written: Callable[[AddFile], object] | None,
 ) -> None:
-    def write(write_file: Callable[[], AddFile]) -> None:
-        files.keep([write_file()])
+    def write(write_file: Callable[[], AddFile]) -> AddFile:
+        add = write_file()
+        files.keep([add])
+        return add
 
     writes = ((num_bytes, partial(write, each)) for num_bytes, each in held)
     max_calls = LOCAL_WRITES if storage.has_native_input else MAX_CONCURRENCY
-    files.write_all(writes, _AHEAD_BYTES, max_calls)
+    files.write_all(writes, _AHEAD_BYTES, max_calls, on_written=on_written)
 
 
 def _collect_writes(

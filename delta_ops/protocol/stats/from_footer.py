@@ -99,10 +99,7 @@ class FileStatsMaker:
             if not isinstance(data_type, ArrayType | MapType)
             and (name := _name_in_footer(path, data_type)) in found
         ]
-        self._has_fractions = any(
-            each.data_type in (FLOAT, DOUBLE) or isinstance(each.data_type, DecimalType)
-            for each in self._columns
-        )
+        self._has_decimals = any(isinstance(each.data_type, DecimalType) for each in self._columns)
 
     def stats(
         self,
@@ -116,14 +113,20 @@ class FileStatsMaker:
         null_counts: dict[str, Any] = {}
         numbers = range(metadata.num_row_groups) if row_groups is None else row_groups
         groups = [metadata.row_group(i) for i in numbers]
+        only = groups[0] if len(groups) == 1 else None  # a table may have very many small files
         for column in self._columns:
             number, path, data_type, stored_as, unit, may_hide_nan, is_number = column
-            low, high, null_count = _merge([group.column(number) for group in groups], stored_as)
+            if only is not None:
+                low, high, null_count = _bounds_and_nulls(only.column(number), stored_as)
+            else:
+                low, high, null_count = _merge([g.column(number) for g in groups], stored_as)
             if not is_number:
                 if may_hide_nan and path not in columns_without_nan:
                     high = None
-                low = lower_bound(low, data_type, unit, self._prefix)
-                high = upper_bound(high, data_type, unit, self._prefix)
+                if low is not None:
+                    low = lower_bound(low, data_type, unit, self._prefix)
+                if high is not None:
+                    high = upper_bound(high, data_type, unit, self._prefix)
             insert_value(lower, path, low)
             insert_value(upper, path, high)
             insert_value(null_counts, path, null_count)
@@ -133,7 +136,7 @@ class FileStatsMaker:
             "maxValues": upper,
             "nullCount": null_counts,
         }
-        return stats_text(stats) if self._has_fractions else _ENCODER.encode(stats).decode()
+        return stats_text(stats) if self._has_decimals else _ENCODER.encode(stats).decode()
 
 
 def _name_in_footer(path: ColumnPath, data_type: DataType) -> str:
@@ -200,8 +203,6 @@ def _column(
 
 def _merge(chunks: Sequence[Any], stored_as: str | None) -> tuple[Any, Any, int | None]:
     """Bounds and null count over row groups, in the footer's units; None is unknown."""
-    if len(chunks) == 1:
-        return _bounds_and_nulls(chunks[0], stored_as)
     lows: list[Any] = []
     highs: list[Any] = []
     null_count: int | None = 0
@@ -219,29 +220,20 @@ def _merge(chunks: Sequence[Any], stored_as: str | None) -> tuple[Any, Any, int 
 
 
 def _bounds_and_nulls(chunk: Any, stored_as: str | None) -> tuple[Any, Any, int | None]:
-    statistics = chunk.statistics
-    if not chunk.num_values:
+    statistics, num_values = chunk.statistics, chunk.num_values
+    if not num_values:
         return None, None, 0
-    nulls = statistics.null_count if statistics and statistics.has_null_count else None
-    if nulls == chunk.num_values:
+    if statistics is None:
+        return None, None, None
+    nulls = statistics.null_count if statistics.has_null_count else None
+    if nulls == num_values or stored_as is None or not statistics.has_min_max:
         return None, None, nulls
-    return *_bounds(statistics, stored_as), nulls
-
-
-def _bounds(statistics: Any, stored_as: str | None) -> tuple[Any, Any]:
-    if not statistics or not statistics.has_min_max:
-        return None, None
-    match stored_as:
-        case "value":
-            low, high = statistics.min, statistics.max
-        case "raw":
-            # The converted values fail for years beyond Python's types.
-            low, high = statistics.min_raw, statistics.max_raw
-        case _:
-            return None, None
+    if stored_as == "raw":  # the converted values fail for years beyond Python's types
+        return statistics.min_raw, statistics.max_raw, nulls
+    low, high = statistics.min, statistics.max
     if isinstance(low, float):
-        return None if isnan(low) else low, None if isnan(high) else high
-    return low, high
+        return None if isnan(low) else low, None if isnan(high) else high, nulls
+    return low, high, nulls
 
 
 def _bound_kind(column: Any, data_type: DataType) -> str | None:
