@@ -53,6 +53,10 @@ def test_an_import_brings_no_spark_dagster_pandas_or_sql() -> None:
         pytest.param("table.history()", id="reading the history"),
         pytest.param("da.to_table(table)", id="reading rows"),
         pytest.param("da.write(table, pa.ipc.open_stream(sys.argv[2]))", id="writing rows"),
+        pytest.param(
+            "da.write(sys.argv[1] + '2', pa.ipc.open_stream(sys.argv[2]), partition_by=['name'])",
+            id="writing rows of partitions",
+        ),
     ],
 )
 def test_pandas_is_not_imported_where_no_frame_is_passed(use: str, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.arrow_values import text_array
 from delta_ops.protocol.schema import INTEGER_RANGES, StructField, StructType, find_field
 from delta_ops.protocol.values.partition_values import (
     HIVE_DEFAULT_PARTITION,
@@ -23,6 +24,7 @@ from delta_ops.protocol.values.partition_values import (
 )
 
 PartitionValues = dict[str, str | None]
+_RESERVED = text_array([HIVE_DEFAULT_PARTITION])
 
 
 def split(
@@ -75,9 +77,7 @@ def validate_new_values(
                 f"{table}: partition column {name!r} has the value NaN, and engines disagree on "
                 "whether NaN equals itself; make it null, or leave the row out"
             )
-        if _is_text(values.type) and _holds_any(
-            pc.equal(values, pa.scalar(HIVE_DEFAULT_PARTITION).cast(values.type))
-        ):
+        if _is_text(values.type) and _holds_any(pc.equal(values, _RESERVED.cast(values.type)[0])):
             raise InvalidRequestError(
                 f"{table}: partition column {name!r} has the value {HIVE_DEFAULT_PARTITION}, "
                 "which means null in directory names; make it null, or change it"
@@ -100,7 +100,7 @@ def fill_empty(values: pa.Array, field: StructField) -> pa.Array:
 
 def empty_values(values: pa.Array) -> pa.BooleanArray:
     """Return which texts or bytes are empty; null where the value is null."""
-    return pc.equal(pc.binary_length(values), 0)
+    return pc.invert(pc.binary_length(values).cast(pa.bool_()))
 
 
 def _holds_any(are: pa.BooleanArray) -> bool:
@@ -134,7 +134,7 @@ def _serialize_column(column: pa.ChunkedArray, field: StructField, table: str) -
         )
     encoded = column.dictionary_encode().unify_dictionaries()
     distinct = encoded.chunk(0).dictionary
-    texts = pa.array(_texts(distinct, field, table), pa.string())
+    texts = text_array(_texts(distinct, field, table))
     indices = pa.chunked_array([chunk.indices for chunk in encoded.chunks]).combine_chunks()
     return texts.take(indices)
 

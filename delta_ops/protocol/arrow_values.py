@@ -8,9 +8,10 @@ longer than opening a table.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from itertools import accumulate
 
+import numpy as np
 import pyarrow as pa
 
 
@@ -31,9 +32,12 @@ def integer_scalar(value: int, data_type: pa.DataType | None = None) -> pa.Scala
     return integer_array([value], data_type)[0]
 
 
-def text_array(texts: Iterable[str]) -> pa.Array:
+def text_array(texts: Collection[str | None]) -> pa.Array:
     """Return texts as an array; raises `OverflowError` if they have more than 2 GB in total."""
-    encoded = [each.encode() for each in texts]
-    ends = array("i", accumulate(map(len, encoded), initial=0))
+    encoded = [b"" if each is None else each.encode() for each in texts]
+    ends = pa.py_buffer(array("i", accumulate(map(len, encoded), initial=0)))
     content = pa.py_buffer(b"".join(encoded))
-    return pa.StringArray.from_buffers(len(encoded), pa.py_buffer(ends), content)
+    if None not in texts:
+        return pa.StringArray.from_buffers(len(encoded), ends, content)
+    are_valid = np.packbits([each is not None for each in texts], bitorder="little")
+    return pa.StringArray.from_buffers(len(encoded), ends, content, pa.py_buffer(are_valid))

@@ -149,6 +149,14 @@ def test_batches_of_many_columns_have_few_rows_and_batches_of_one_column_many(
     assert [len(batch) for batch in da.to_batches(log, ["c7"])] == [40_000]
 
 
+def test_few_rows_of_very_many_columns_are_one_batch(tmp_path: Path) -> None:
+    names = [f"c{number}" for number in range(1000)]
+    rows = pa.table({name: pa.nulls(4000, pa.int64()) for name in names})
+    schema = StructType(tuple(StructField(name, LONG) for name in names))
+    log = create(tmp_path, schema, [data_file(tmp_path, "x", rows)])
+    assert [len(batch) for batch in da.to_batches(log)] == [4000]
+
+
 def test_an_abandoned_scan_reads_no_further(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,7 +11,13 @@ from functools import partial
 
 import pytest
 
-from delta_ops.storage.concurrency import MAX_CONCURRENCY, run_ahead, run_behind, run_parallel
+from delta_ops.storage.concurrency import (
+    MAX_CONCURRENCY,
+    Behind,
+    run_ahead,
+    run_behind,
+    run_parallel,
+)
 from tests.support.forked import call_in_child, needs_fork
 from tests.support.gate import PATIENCE_S, Gate, call_in_thread
 
@@ -286,3 +292,62 @@ def test_no_call_is_under_way_after_the_caller_has_failed() -> None:
     with pytest.raises(ZeroDivisionError):
         run_behind(calls())
     assert ended.is_set()
+
+
+def test_items_are_passed_behind_the_caller_in_order_and_each_once() -> None:
+    passed: list[list[int]] = []
+    began = threading.Event()
+
+    def call(items: list[int]) -> None:
+        passed.append(items)
+        began.set()
+
+    with Behind(call, 2) as behind:
+        behind.add(0)
+        assert not passed
+        behind.add(1)
+        assert began.wait(PATIENCE_S)
+        for number in range(2, 20):
+            behind.add(number)
+    assert [number for items in passed for number in items] == list(range(20))
+
+
+def test_the_error_of_a_call_behind_the_caller_is_raised_at_the_end() -> None:
+    failed = threading.Event()
+
+    def call(items: list[int]) -> None:
+        failed.set()
+        raise ZeroDivisionError(items[0])
+
+    def add_two() -> None:
+        with Behind(call, 1) as behind:
+            behind.add(7)
+            assert failed.wait(PATIENCE_S)
+            behind.add(8)
+
+    with pytest.raises(ZeroDivisionError, match="7"):
+        add_two()
+
+
+def test_after_an_error_of_the_caller_no_items_are_passed_and_no_call_is_running() -> None:
+    began, added, ended = threading.Event(), threading.Event(), threading.Event()
+    passed = []
+
+    def call(items: list[int]) -> None:
+        passed.append(items)
+        began.set()
+        assert added.wait(PATIENCE_S)
+        ended.set()
+
+    def add_two() -> None:
+        with Behind(call, 1) as behind:
+            behind.add(7)
+            assert began.wait(PATIENCE_S)
+            behind.add(8)
+            added.set()
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        add_two()
+    assert ended.is_set()
+    assert passed == [[7]]
