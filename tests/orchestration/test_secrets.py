@@ -349,7 +349,7 @@ def test_a_whole_number_comes_from_the_environment_as_one(
         ({"lake": True, "root": "a"}, "has lake and root; set root only in the DeltaLogResource"),
         (
             {"lake": True, "storage_options": {"anon": True}},
-            "has lake and storage_options; say that",
+            "has lake and storage_options; set storage_options",
         ),
     ],
 )
