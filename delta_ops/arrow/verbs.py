@@ -23,6 +23,8 @@ def write(
     data: Any,
     mode: Mode = "append",
     partition_by: Sequence[str] | None = None,
+    *,
+    replace_where: Predicate | Expression | str | None = None,
     **options: Unpack[requests.WriteOptions],
 ) -> CommitResult:
     """Write rows and commit; creates the table if it does not exist.
@@ -30,6 +32,8 @@ def write(
     Args:
         target: Location of the table, or a transaction to add to and commit.
         data: An Arrow table, batch or reader, or anything with `__arrow_c_stream__`.
+        replace_where: The rows that an overwrite replaces: a predicate, or its text in Spark SQL.
+            All rows of the data must match it.
 
     Examples:
         >>> rows = pa.table({"page": ["/", "/shop"], "visits": [7, 3]})
@@ -43,7 +47,7 @@ def write(
         >>> da.write("lake/visits", rows, txn=("nightly", 1)).already_committed
         True
     """
-    request = requests.write_request(target, mode, partition_by, options)
+    request = requests.write_request(target, mode, partition_by, replace_where, options)
     return write_rows(ARROW, ArrowData(data), request)
 
 

@@ -12,7 +12,7 @@ from delta_ops.protocol.predicate import Predicate
 
 
 class ChangesOptions(TypedDict, total=False):
-    """Options of `read_changes`, in both engines.
+    """Options of `read_changes` in both engines, which also have `predicate`.
 
     Args:
         start_version: The first commit to read. Excludes `start_timestamp`.
@@ -24,7 +24,6 @@ class ChangesOptions(TypedDict, total=False):
         columns: Names in the wanted order; by default the table's columns, then `_change_type`
             (insert, delete, update_preimage, update_postimage), `_commit_version` and
             `_commit_timestamp`.
-        predicate: Selects the rows to return; may use any of these columns.
         schema: The version whose columns are returned: "end" for the last version of the range,
             "latest" for the latest version of the table. A column or field that is newer than a row
             is null in it.
@@ -40,7 +39,6 @@ class ChangesOptions(TypedDict, total=False):
     start_timestamp: str | date | None
     end_timestamp: str | date | None
     columns: Sequence[str] | None
-    predicate: Predicate | Expression | str | None
     schema: Literal["end", "latest"]
 
 

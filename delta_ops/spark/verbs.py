@@ -12,7 +12,7 @@ from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.expression import Expression
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.spark.engine import SparkEngine, engine_of
-from delta_ops.spark.expressions.conditions import validate_times
+from delta_ops.spark.expressions.conditions import text_of_predicate, validate_times
 from delta_ops.spark.schema import data_schema_from_spark
 from delta_ops.transaction import CommitResult, Staged, requests
 from delta_ops.transaction.dml import delete_rows, update_rows
@@ -28,6 +28,8 @@ def write(
     target: Target,
     mode: Mode = "append",
     partition_by: Sequence[str] | None = None,
+    *,
+    replace_where: Predicate | Expression | Column | str | None = None,
     **options: Unpack[requests.WriteOptions],
 ) -> CommitResult:
     """Write rows and commit; creates the table if it does not exist.
@@ -35,6 +37,8 @@ def write(
     Args:
         df: Rows; the DataFrame may read the table itself.
         target: Location of the table, or a transaction to add to and commit.
+        replace_where: The rows that an overwrite replaces: a predicate, its text in Spark SQL, or
+            a Column that compares columns with values. All rows of the data must match it.
 
     Examples:
         >>> ds.write(spark.range(3), "lake/numbers").version
@@ -43,10 +47,10 @@ def write(
         >>> ds.write(even, "lake/numbers", mode="overwrite").version
         1
     """
-    replaced = options.get("replace_where")
+    replaced = text_of_predicate(replace_where)
     if isinstance(replaced, str):
         validate_times(replaced, df.sparkSession, data_schema_from_spark(df.schema))
-    request = requests.write_request(target, mode, partition_by, options)
+    request = requests.write_request(target, mode, partition_by, replaced, options)
     return write_rows(engine_of(df), df, request)
 
 

@@ -66,7 +66,7 @@ class CommitOptions(TableOptions, total=False):
 
 
 class WriteOptions(CommitOptions, total=False):
-    """Options of `write`.
+    """Options of `write` in both engines, which also have `replace_where`.
 
     Args:
         mode: "append", "overwrite" (replaces all rows, or the rows that match `replace_where`),
@@ -74,8 +74,6 @@ class WriteOptions(CommitOptions, total=False):
             does nothing).
         partition_by: Partition columns of a new table. For an existing table its own partition
             columns, or None.
-        replace_where: The rows that an overwrite replaces: a predicate, or its text in Spark SQL.
-            All rows of the data must match it.
         partition_overwrite_mode: "dynamic" replaces the partitions that occur in the data, or all
             rows if the table has no partitions.
         merge_schema: Add columns, and fields of structs, that only the data have. Columns of the
@@ -89,7 +87,6 @@ class WriteOptions(CommitOptions, total=False):
         TableExistsError: The table exists, and the mode is "error".
     """
 
-    replace_where: Predicate | Expression | str | None
     partition_overwrite_mode: PartitionOverwriteMode
     merge_schema: bool
     overwrite_schema: bool
@@ -165,16 +162,24 @@ class WriteRequest(CommitRequest):
 
 
 def write_request(
-    target: Target, mode: Mode, partition_by: Sequence[str] | None, options: WriteOptions
+    target: Target,
+    mode: Mode,
+    partition_by: Sequence[str] | None,
+    replace_where: Predicate | Expression | str | None,
+    options: WriteOptions,
 ) -> WriteRequest:
     """The request of a write with these options.
 
     Raises:
         InvalidRequestError: `replace_where` does more than compare columns with literals.
     """
-    arguments: dict[str, Any] = {**options}
-    arguments["replace_where"] = predicate_of(options.get("replace_where"))
-    return WriteRequest(target=target, mode=mode, partition_by=partition_by, **arguments)
+    return WriteRequest(
+        target=target,
+        mode=mode,
+        partition_by=partition_by,
+        replace_where=predicate_of(replace_where),
+        **options,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -114,3 +114,13 @@ def test_a_value_that_cannot_be_pickled_is_reported_with_its_op(
 
     with pytest.raises(InvalidRequestError, match=r"op lock is of type .*lock"):
         locking.execute_in_process(instance=instance)
+
+
+def test_contexts_that_a_unit_test_builds_hand_a_value_over(tmp_path: Path) -> None:
+    manager, rows = DeltaIOManager(root=str(tmp_path)), pa.table({"n": [1]})
+    stored = dg.build_output_context()
+    manager.handle_output(stored, rows)
+    assert manager.load_input(dg.build_input_context(upstream_output=stored)) is rows
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(InvalidRequestError, match="the upstream_output that was stored"):
+        manager.load_input(dg.build_input_context())

@@ -31,7 +31,7 @@ def delta(spark: SparkSession) -> Iterator[SparkSession]:
 
 @pytest.fixture
 def orders(tmp_path: Path) -> str:
-    """A table with a deleted row."""
+    """A table whose second version rewrites a file."""
     place = str(tmp_path / "orders")
     da.write(place, pa.table({"id": [1, 2]}))
     da.delete(place, "id = 2")
@@ -60,7 +60,7 @@ def test_a_stream_names_the_options_of_its_reader_and_its_writer(
     query = started(stream, tmp_path / "copy", tmp_path / "a")
     with pytest.raises(StreamingQueryException) as error:
         query.awaitTermination()
-    assert 'option("ignoreDeletes", "true")' in str(error.value)
+    assert 'option("skipChangeCommits", "true")' in str(error.value)
     da.write(tmp_path / "late", pa.table({"id": [1], "late": [2]}))
     da.write(tmp_path / "target", pa.table({"id": [1]}))
     stream = delta.readStream.format("delta").load(str(tmp_path / "late"))

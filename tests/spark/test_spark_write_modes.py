@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
 
 import delta_ops.arrow as da
 import delta_ops.spark as ds
@@ -187,6 +188,18 @@ def test_an_overwrite_may_bring_columns_too(
     found = rows_of(ds.read(spark, tmp_path))
     assert [row["id"] for row in found if row["n"] is None] == kept
     assert [row for row in found if row["n"] is not None] == [{"id": 2, "p": "b", "n": 5}]
+
+
+def test_a_column_may_say_which_rows_are_replaced(
+    tmp_path: Path, spark: SparkSession, letters: DataFrame
+) -> None:
+    ds.write(letters.coalesce(1), tmp_path)
+    new = spark.sql("SELECT 9L AS id, 'b' AS p")
+    kept = [row for row in rows_of(ds.read(spark, tmp_path)) if row["p"] != "b"]
+    ds.write(new, tmp_path, "overwrite", replace_where=sf.col("p") == "b")
+    assert rows_of(ds.read(spark, tmp_path)) == [*kept, {"id": 9, "p": "b"}]
+    with pytest.raises(InvalidRequestError, match="only Spark knows its rows; compare columns"):
+        ds.write(new, tmp_path, "overwrite", replace_where=sf.hash("p") == 1)
 
 
 def test_the_schema_and_the_partitioning_may_be_overwritten(

@@ -23,7 +23,9 @@ from delta_ops.errors import naming_table
 from delta_ops.log import TableOrPlace, log_of
 from delta_ops.planning.change_feed import ChangedFile, ChangeFeed, plan_changes
 from delta_ops.planning.changes_request import ChangesOptions, ChangesRequest
+from delta_ops.protocol.expression import Expression
 from delta_ops.protocol.expression.implication import predicate_of
+from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.schema import StructField, StructType
 from delta_ops.protocol.schema.arrow_types import arrow_schema_from_schema, arrow_type_from_type
 
@@ -34,6 +36,7 @@ def read_changes(
     start_version: int | None = None,
     end_version: int | None = None,
     *,
+    predicate: Predicate | Expression | str | None = None,
     partition_time_zone: str = "UTC",
     **options: Unpack[ChangesOptions],
 ) -> pa.RecordBatchReader:
@@ -45,6 +48,8 @@ def read_changes(
 
     Args:
         source: The table, as a handle, path or URI.
+        predicate: Selects the rows to return: from `col` or `parse_predicate`, or a text of Spark
+            SQL. It may use the columns of the feed.
         partition_time_zone: As in `to_table`.
 
     Raises:
@@ -58,7 +63,9 @@ def read_changes(
         >>> [(row["_change_type"], row["id"]) for row in changes.to_pylist()]
         [('insert', 1), ('insert', 2), ('delete', 2)]
     """
-    request = ChangesRequest(start_version=start_version, end_version=end_version, **options)
+    request = ChangesRequest(
+        start_version=start_version, end_version=end_version, predicate=predicate, **options
+    )
     feed = plan_changes(log_of(source), request, engine="arrow")
     with naming_table(feed.log.uri):
         wanted = project(feed.schema, request.columns)

@@ -1,13 +1,15 @@
 """Op values: values without an asset, which ops of a graph or a job pass to each other.
 
 Such a value has no table. Dagster's own file system IO manager stores it by pickle in the storage
-of the instance, which is also the default of Dagster for ops.
+of the instance, which is also the default of Dagster for ops. In a unit test without an instance,
+the value stays in memory as long as the context of the output.
 """
 
 from __future__ import annotations
 
 import pickle
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import dagster as dg
 
@@ -22,14 +24,26 @@ _PICKLE_ERRORS = (
     dg.DagsterInvariantViolationError,
 )
 
+_tested_values: WeakKeyDictionary[dg.OutputContext, Any] = WeakKeyDictionary()
+"""Values of contexts that a unit test built."""
+
 
 def store_op_value(context: dg.OutputContext, value: Any) -> None:
     """Store the value of an op for the ops after it.
 
     Raises:
-        InvalidRequestError: Python cannot pickle the value, or the context has no instance.
+        InvalidRequestError: Python cannot pickle the value.
     """
-    manager = _file_system(compat.instance_of(context), compat.output_name(context))
+    instance = compat.instance_of(context)
+    if instance is None:
+        context.log.info(
+            f"{compat.output_name(context)} belongs to no asset, so no table was written; the "
+            "value is kept for an input of this context. Give the context an asset_key to write a "
+            "table"
+        )
+        _tested_values[context] = value
+        return
+    manager = _file_system(instance)
     try:
         manager.handle_output(context, value)
     except _PICKLE_ERRORS as error:
@@ -44,16 +58,21 @@ def load_op_value(context: dg.InputContext) -> Any:
     """Load the value of an earlier op.
 
     Raises:
-        InvalidRequestError: The context has no instance.
+        InvalidRequestError: A context that a unit test built has neither an instance nor the output
+            of this value.
     """
-    return _file_system(compat.instance_of(context), "the input").load_input(context)
-
-
-def _file_system(instance: dg.DagsterInstance | None, name: str) -> dg.IOManager:
-    if instance is None:
+    instance = compat.instance_of(context)
+    if instance is not None:
+        return _file_system(instance).load_input(context)
+    upstream = context.upstream_output
+    if upstream is None or upstream not in _tested_values:
         raise InvalidRequestError(
-            f"{name} belongs to no asset, and this context has no instance to store it in; give "
-            "the context an asset_key, or run the op in a job"
+            "the input belongs to no asset, and this context has no output whose value it could "
+            "load; give build_input_context the asset_key, or the upstream_output that was stored"
         )
+    return _tested_values[upstream]
+
+
+def _file_system(instance: dg.DagsterInstance) -> dg.IOManager:
     factory = dg.FilesystemIOManager(base_dir=instance.storage_directory())
     return factory.create_io_manager(dg.build_init_resource_context(instance=instance))

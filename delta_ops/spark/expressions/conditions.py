@@ -223,6 +223,27 @@ def has_times_of_session(
     return TIMESTAMP in types or _INSTANT.search(text) is not None
 
 
+def text_of_predicate(
+    condition: Predicate | Expression | Column | str | None,
+) -> Predicate | Expression | str | None:
+    """Convert a Column to its SQL text, and keep other conditions.
+
+    Raises:
+        InvalidRequestError: The Column does more than compare columns with values, so that its rows
+            are known to Spark only.
+    """
+    if not isinstance(condition, Column):
+        return condition
+    text = sql_of(condition)
+    if text is None:
+        raise InvalidRequestError(
+            f"the Column {column_text(condition)} does more than compare columns with values, so "
+            "only Spark knows its rows; compare columns with values, such as "
+            'col("day") >= "2026-01-31"'
+        )
+    return text
+
+
 def validate_times(
     condition: Predicate | Expression | str | None, spark: SparkSession, schema: StructType
 ) -> None:

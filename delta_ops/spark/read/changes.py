@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Unpack
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 
 from delta_ops.arguments import shares_options
 from delta_ops.errors import naming_table
@@ -19,10 +19,12 @@ from delta_ops.log import TableOrPlace, log_of
 from delta_ops.planning.change_feed import ChangedFile, ChangeFeed, plan_changes
 from delta_ops.planning.changes_request import ChangesOptions, ChangesRequest
 from delta_ops.planning.file_values import parse_partition_values
+from delta_ops.protocol.expression import Expression
 from delta_ops.protocol.expression.implication import predicate_of
+from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.schema import StructField
 from delta_ops.spark.expressions.columns import physical_text
-from delta_ops.spark.expressions.conditions import validate_times
+from delta_ops.spark.expressions.conditions import text_of_predicate, validate_times
 from delta_ops.spark.file_uris import spark_file
 from delta_ops.spark.read.file_index import FileGroup, groups_of
 from delta_ops.spark.read.read import resolve_columns, show
@@ -36,6 +38,8 @@ def read_changes(
     source: TableOrPlace,
     start_version: int | None = None,
     end_version: int | None = None,
+    *,
+    predicate: Predicate | Expression | Column | str | None = None,
     **options: Unpack[ChangesOptions],
 ) -> DataFrame:
     """Read the rows that commits changed.
@@ -43,6 +47,8 @@ def read_changes(
     Args:
         spark: The session. Its time zone applies to partition timestamps without a zone.
         source: The table handle, or the path or URI of the table.
+        predicate: Selects the rows to return: from `col` or `parse_predicate`, a text of Spark SQL,
+            or a Column that compares columns with values. It may use the columns of the feed.
 
     Raises:
         DataFileError: A deletion vector is missing or cannot be read.
@@ -55,7 +61,12 @@ def read_changes(
         >>> [(row["_change_type"], row["id"]) for row in changes.collect()]
         [('delete', 1)]
     """
-    request = ChangesRequest(start_version=start_version, end_version=end_version, **options)
+    request = ChangesRequest(
+        start_version=start_version,
+        end_version=end_version,
+        predicate=text_of_predicate(predicate),
+        **options,
+    )
     feed = plan_changes(log_of(source), request, engine="spark")
     with naming_table(feed.log.uri):
         wanted = resolve_columns(feed.schema, request.columns)
