@@ -29,6 +29,7 @@ BENCHMARKS = (
     "ddl",
     "dml",
     "dml_on_s3",
+    "small_file_changes",
     "contention",
     "checkpoints",
     "vacuum",

@@ -7,7 +7,7 @@ texts: conditions and expressions are evaluated over plain texts.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -69,6 +69,25 @@ def batch_of(schema: pa.Schema, columns: Sequence[pa.Array]) -> pa.RecordBatch:
     """Build a batch from these columns; texts may be coded."""
     coded = code_schema(schema, [each.type for each in columns])
     return pa.RecordBatch.from_arrays(list(columns), schema=coded)
+
+
+def code_alike(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield batches whose columns are coded as in the first batch, which differ only in that."""
+    first: pa.Schema | None = None
+    for batch in batches:
+        if first is None:
+            first = batch.schema
+        yield batch if batch.schema.equals(first) else _recode(batch, first)
+
+
+def _recode(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    def recode(values: pa.Array, data_type: pa.DataType) -> pa.Array:
+        if values.type == data_type:
+            return values
+        return values.dictionary_encode() if is_coded(data_type) else decode(values)
+
+    columns = list(map(recode, batch.columns, schema.types))
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def replace_codes(column: Any, mask: pa.BooleanArray, values: pa.Array) -> pa.Array:

@@ -19,7 +19,7 @@ from delta_ops.protocol.actions import AddCdcFile, AddFile, DeletionVector
 from delta_ops.protocol.columns.identity import Counted
 from delta_ops.protocol.file_paths import canonical_path
 from delta_ops.protocol.row_rules import RowRule, counted_rules, not_null_rules
-from delta_ops.protocol.stats.file_stats import count_records, num_records, parse_stats
+from delta_ops.protocol.stats.file_stats import count_records, num_records
 from delta_ops.storage import FileInfo
 from delta_ops.storage.concurrency import run_parallel
 from delta_ops.storage.parquet_ranges import read_footer
@@ -166,10 +166,10 @@ def _fill_count(snapshot: Snapshot, touched: TouchedFile) -> AddFile:
 
 def num_live_rows(add: AddFile) -> int | None:
     """The number of live rows of a file; None without a row count in its statistics."""
-    stats = parse_stats(add.stats)
-    if stats is None or stats.num_records is None:
+    stored = num_records(add.stats)
+    if stored is None:
         return None
-    return stats.num_records - (add.deletion_vector.cardinality if add.deletion_vector else 0)
+    return stored - (add.deletion_vector.cardinality if add.deletion_vector else 0)
 
 
 def deleted_rows(snapshot: Snapshot, file: AddFile) -> BitMap64:

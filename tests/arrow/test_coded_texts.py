@@ -315,7 +315,7 @@ def test_categories_of_other_writers_are_plain_texts(
 def test_files_have_the_row_groups_that_they_have_with_plain_texts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """This also applies if the write's first file has distinct texts and no dictionary."""
+    """This also applies if the table's first file has distinct texts and no dictionary."""
     num_rows = 200_000
     few = pa.DictionaryArray.from_arrays(
         pa.array([i % 50 for i in range(num_rows)], pa.int32()),
@@ -331,7 +331,8 @@ def test_files_have_the_row_groups_that_they_have_with_plain_texts(
     shutil.copytree(plain, coded)
     coded_columns = count_coded(monkeypatch)
     da.delete(coded, "id % 1000 = 7")
-    assert coded_columns == ["t", "t"]  # in two row groups of 128 MB after decoding
+    assert len(row_groups_of(coded)) == len(coded_columns) > 1  # 32 MB each after decoding
+    assert {*coded_columns} == {"t"}
     with monkeypatch.context() as patched:
         patched.setattr(file_rows, "repeated_texts", lambda *_: [])
         da.delete(plain, "id % 1000 = 7")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -11,16 +11,24 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delta_ops.arrow.dml.changed_rows import FileReplacer, record_row_changes, write_again
+from delta_ops.arrow.coded_texts import code_alike
+from delta_ops.arrow.dml.cached_rows import Cache, CachedRows, key_of
+from delta_ops.arrow.dml.changed_rows import record_row_changes, search_and_write
 from delta_ops.arrow.dml.merge_clauses import PlannedClause
 from delta_ops.arrow.dml.merge_keys import load_keys
-from delta_ops.arrow.dml.merge_matching import FileMatches, Matching, match_file
+from delta_ops.arrow.dml.merge_matching import (
+    FileMatches,
+    Matching,
+    join_matches,
+    match_file,
+    split_matches,
+)
 from delta_ops.arrow.dml.merge_planning import MergePlan, plan_merge
 from delta_ops.arrow.dml.merge_rows import MergedRows
 from delta_ops.arrow.dml.merge_source import Source, SourceRows, validate_source
 from delta_ops.arrow.dml.touched_files import number_rows
 from delta_ops.arrow.memory_pools import sparing_memory
-from delta_ops.arrow.read.reading import DECODED, go_through
+from delta_ops.arrow.read.reading import DECODED, gather, go_through
 from delta_ops.arrow.read.scan import plan_reading
 from delta_ops.arrow.write.change_files import mark_files
 from delta_ops.arrow.write.data_files import write_rows
@@ -61,9 +69,8 @@ class PlannedMerge:
         has_vectors = transaction.definition.properties.deletion_vectors
         change = _change_by_vectors if has_vectors else _change_files
         found, num_copied, marked = change(run, files, snapshot, changed)
-        touched = [(file, matches) for file, matches in found if len(matches.rows)]
-        images = ((file, run.rows.images(file, matches)) for file, matches in touched)
-        record_row_changes(changed, images, moves=plan.moves)
+        touched = _list_touched(found)
+        _record_changes(run, touched, changed)
         unmet = _unmet_rows(len(source), found)
         num_inserted = 0
         if plan.inserts:
@@ -117,31 +124,90 @@ def _insert(run: _MergeRun, unmet: pa.Int64Array, changed: Changed, *, is_record
     changed.add(inserted, run.plan.checks, run.rows.counted_values)
     if is_recorded:
         definition, snapshot = run.plan.definition, changed.snapshot
-        new = ((each, mark_files(snapshot, [each], "insert", definition)) for each in inserted)
-        record_row_changes(changed, new)
+
+        def new_rows(files: Sequence[AddFile]) -> Iterator[pa.RecordBatch]:
+            return mark_files(snapshot, files, "insert", definition)
+
+        record_row_changes(changed, inserted, new_rows)
     return sum(num_live_rows(add) or 0 for add in inserted)
+
+
+class _MergedFiles:
+    """Finds the files with rows that the merge changes, and yields the rows of these files."""
+
+    def __init__(self, run: _MergeRun, table: str) -> None:
+        self._run, self._table = run, table
+        self._cached = CachedRows(run.rows.read_whole)
+        self._deciding: Cache[pa.Table] = Cache()
+
+    def look(self, files: Sequence[AddFile]) -> list[FileMatches]:
+        """Match the rows of each file."""
+        loaded = [self._cached.load(each) for each in files]
+        rows = [each for each in loaded if each is not None]
+        # Matching takes as long for a few rows as for some thousand rows.
+        deciding = map(self._run.rows.select_deciding, chain.from_iterable(rows))
+        together, _ = match_file(self._run.matching, self._table, deciding)
+        of_loaded = split_matches(together, [sum(map(len, each)) for each in rows])
+        return [
+            self._match(file) if batches is None else self._keep(file, batches, next(of_loaded))
+            for file, batches in zip(files, loaded, strict=True)
+        ]
+
+    def _match(self, file: AddFile) -> FileMatches:
+        matching = self._run.matching
+        matches, deciding = match_file(matching, self._table, matching.read([file]))
+        if deciding is not None and len(matches.rows):
+            self._deciding.put(file, deciding, deciding.nbytes)
+        return matches
+
+    def _keep(
+        self, file: AddFile, batches: list[pa.RecordBatch], matches: FileMatches
+    ) -> FileMatches:
+        self._cached.keep(file, batches, is_changed=len(matches.rows) > 0)
+        return matches
+
+    def bytes_to_write(self, file: AddFile, found: FileMatches, /) -> int | None:
+        """See `Search`."""
+        return file.size if len(found.rows) else None
+
+    def rows(
+        self, files: Sequence[AddFile], found: Sequence[FileMatches], /
+    ) -> Iterator[pa.RecordBatch]:
+        """See `Search`."""
+        stored = chain.from_iterable(map(self._read, files))
+        return self._run.rows.changed_rows(gather(code_alike(stored)), join_matches(found))
+
+    def _read(self, file: AddFile) -> Iterator[pa.RecordBatch]:
+        if file in self._cached:
+            return self._cached.read([file])
+        return self._run.rows.read_rows(file, self._deciding.take(file))
 
 
 def _change_files(
     run: _MergeRun, files: Sequence[AddFile], snapshot: Snapshot, changed: Changed
 ) -> tuple[_Matched, int, Sequence[TouchedFile] | None]:
     """Rewrite files that have a changed row; also returns the number of copied unchanged rows."""
-
-    def write(file: AddFile, replacer: FileReplacer) -> FileMatches:
-        matches, columns = match_file(run.matching, snapshot, file)
-        if len(matches.rows):
-            rows = run.rows.changed_rows(file, matches, columns)
-            replacer.write(file, rows, moves=run.plan.moves)
-        return matches
-
-    writes = [(each, partial(write, each)) for each in files]
-    adds, found = write_again(changed.target, writes)
-    changed.add(adds, run.plan.checks)
+    merged = _MergedFiles(run, snapshot.uri)
+    adds, found = search_and_write(changed.target, files, merged, moves=run.plan.moves)
     matched = list(zip(files, found, strict=True))
-    touched = [(file, matches) for file, matches in matched if len(matches.rows)]
+    touched = _list_touched(matched)
+    changed.add(adds, run.plan.checks)
     changed.remove([file for file, _ in touched])
     num_copied = sum(matches.num_rows - len(matches.rows) for _, matches in touched)
     return matched, num_copied, None
+
+
+def _list_touched(matched: _Matched) -> _Matched:
+    return [(file, matches) for file, matches in matched if len(matches.rows)]
+
+
+def _record_changes(run: _MergeRun, touched: _Matched, changed: Changed) -> None:
+    by_key = {key_of(file): matches for file, matches in touched}
+
+    def images(some: Sequence[AddFile]) -> Iterator[pa.RecordBatch]:
+        return run.rows.images(some, join_matches([by_key[key_of(each)] for each in some]))
+
+    record_row_changes(changed, [file for file, _ in touched], images, moves=run.plan.moves)
 
 
 def _change_by_vectors(
@@ -150,13 +216,13 @@ def _change_by_vectors(
     """Mark changed rows as deleted, and write their new versions to new files."""
 
     def match(file: AddFile) -> FileMatches:
-        matches, _ = match_file(run.matching, snapshot, file)
+        matches, _ = match_file(run.matching, snapshot.uri, run.matching.read([file]))
         return matches
 
     calls = ((each.size * DECODED, partial(match, each)) for each in files)
     found = go_through(snapshot.storage, calls)
     matched = list(zip(files, found, strict=True))
-    touched = [(file, matches) for file, matches in matched if len(matches.rows)]
+    touched = _list_touched(matched)
     rows = chain.from_iterable(run.rows.updated_rows(*each) for each in touched)
     changed.add(write_rows(changed.target, rows, "kept"), run.plan.checks)
     whole = [file for file, matches in touched if len(matches.rows) == matches.num_rows]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,9 +24,7 @@ from delta_ops.arrow.dml.merge_source import Source, join_chunks, normalize_key
 from delta_ops.arrow.expressions.evaluation import Rows, evaluate_condition, field_of
 from delta_ops.arrow.read.scan import ReadFiles
 from delta_ops.errors import InvalidRequestError
-from delta_ops.log import Snapshot
 from delta_ops.planning.merge_columns import SOURCE, TARGET
-from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.expression.nodes import Node
 from delta_ops.protocol.schema import ColumnPath
 
@@ -108,13 +107,17 @@ class _Pairs(NamedTuple):
 
 
 def match_file(
-    matching: Matching, snapshot: Snapshot, file: AddFile
+    matching: Matching, table: str, rows: Iterable[pa.RecordBatch]
 ) -> tuple[FileMatches, pa.Table | None]:
     """Find the changes to the rows of a file.
 
+    Args:
+        table: For messages.
+        rows: All live rows of the file, with at least the columns that decide.
+
     Returns:
-        The changes, and the columns that decide, for use when the other columns are read. The
-        columns are None if they are large.
+        The changes, and the given rows, for use when the other columns are read; None if the rows
+        are large.
 
     Raises:
         InvalidRequestError: Several source rows would change the same row.
@@ -122,14 +125,45 @@ def match_file(
     first = 0
     found: list[FileMatches] = []
     deciding: pa.Table | None = None
-    for group in _groups(matching.read([file])):
+    for group in _groups(rows):
         deciding = group if not found and group.nbytes <= _KEPT_BYTES else None
-        found.append(_match_group(matching, group, first, snapshot.uri))
+        found.append(_match_group(matching, group, first, table))
         first += len(group)
     empty = [pa.array([], data_type) for data_type in _TYPES]
     columns = zip(empty, *(each[:-1] for each in found), strict=True)
-    rows, source_rows, clauses, met = map(pa.concat_arrays, columns)
-    return FileMatches(rows, source_rows, clauses, pc.unique(met), first), deciding
+    changed, source_rows, clauses, met = map(pa.concat_arrays, columns)
+    return FileMatches(changed, source_rows, clauses, pc.unique(met), first), deciding
+
+
+def join_matches(files: Sequence[FileMatches]) -> FileMatches:
+    """Return the changes to the rows of several files, numbered through the files."""
+    if len(files) == 1:
+        return files[0]
+    starts = accumulate((each.num_rows for each in files), initial=0)
+    rows = [pc.add(each.rows, start) for each, start in zip(files, starts, strict=False)]
+    return FileMatches(
+        rows=pa.concat_arrays(rows),
+        source_rows=pa.concat_arrays([each.source_rows for each in files]),
+        clauses=pa.concat_arrays([each.clauses for each in files]),
+        met=pa.concat_arrays([each.met for each in files]),
+        num_rows=sum(each.num_rows for each in files),
+    )
+
+
+def split_matches(matches: FileMatches, counts: Sequence[int]) -> Iterator[FileMatches]:
+    """Yield the changes to each of several files that were matched together.
+
+    The first file gets the source rows that match a row of any of them.
+
+    Args:
+        counts: The number of rows of each file.
+    """
+    firsts = [0, *accumulate(counts)]
+    places = np.searchsorted(matches.rows.to_numpy(), firsts).tolist()
+    none = matches.met.slice(0, 0)
+    for number, num_rows in enumerate(counts):
+        part = matches.part(firsts[number], places[number], places[number + 1])
+        yield part._replace(met=none if number else matches.met, num_rows=num_rows)
 
 
 _TYPES = (pa.int64(), pa.int64(), pa.int8(), pa.int64())

@@ -20,6 +20,7 @@ from delta_ops.arrow.dml.merge_planning import MergePlan
 from delta_ops.arrow.dml.merge_source import Source, join_chunks, rows_of_source
 from delta_ops.arrow.expressions.evaluation import Rows, field_of
 from delta_ops.arrow.generated_columns import GeneratedColumns
+from delta_ops.arrow.read.reading import gather
 from delta_ops.arrow.read.scan import ReadFiles, plan_reading_kept
 from delta_ops.arrow.write.change_files import mark_rows
 from delta_ops.arrow.write.missing_columns import Completion, MissingColumns
@@ -72,27 +73,37 @@ class MergedRows:
         return self._missing.counted_values()
 
     def changed_rows(
-        self, file: AddFile, matches: FileMatches, known: pa.Table | None
+        self, rows: Iterable[pa.RecordBatch], matches: FileMatches
     ) -> Iterator[pa.RecordBatch]:
-        """Yield all rows of a file after the merge, including unchanged rows.
+        """Yield all rows of some files after the merge, including unchanged rows.
 
         Args:
-            known: The deciding columns of all rows, which are then not read again; None if unknown.
+            rows: All rows of the files before the merge.
+            matches: The changes to these rows.
         """
-        has_more = len(self._deciding) < len(self._stored)
-        batches = (
-            self._read_whole([file])
-            if known is None or not has_more
-            else _add_columns(self._read_others([file]), known, self._stored)
-        )
-        for batch, part in _split_matches(batches, matches):
+        for batch, part in _split_matches(rows, matches):
             yield from self._fit_kept_rows(batch) if part is None else [self._change(batch, part)]
 
-    def images(self, file: AddFile, matches: FileMatches) -> Iterator[pa.RecordBatch]:
-        """Yield a file's changed rows before and after the change, for the change data feed."""
-        for batch, part in _split_matches(self._read_all([file]), matches):
+    def images(self, files: Sequence[AddFile], matches: FileMatches) -> Iterator[pa.RecordBatch]:
+        """Yield changed rows before and after the change, for the change data feed."""
+        for batch, part in _split_matches(gather(self._read_all(files)), matches):
             if part is not None:
                 yield from self._images(batch, part)
+
+    def select_deciding(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the columns that decide, with plain texts."""
+        return decode_columns(rows.select(list(self._deciding)))
+
+    def read_rows(self, file: AddFile, known: pa.Table | None) -> Iterator[pa.RecordBatch]:
+        """Yield all rows of a file before the merge, with all columns.
+
+        Args:
+            known: The deciding columns, which are then not read again; None if unknown.
+        """
+        has_more = len(self._deciding) < len(self._stored)
+        if known is None or not has_more:
+            return self.read_whole([file])
+        return _add_columns(self._read_others([file]), known, self._stored)
 
     def updated_rows(self, file: AddFile, matches: FileMatches) -> Iterator[pa.RecordBatch]:
         """Yield a file's updated rows with their new values, without deleted rows.
@@ -143,7 +154,8 @@ class MergedRows:
         return plan_reading_kept(self._snapshot)
 
     @lazy
-    def _read_whole(self) -> ReadFiles:
+    def read_whole(self) -> ReadFiles:
+        """Reads all columns of files."""
         return plan_reading_kept(self._snapshot, coded=self._coded)
 
     @lazy

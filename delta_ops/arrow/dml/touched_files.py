@@ -7,7 +7,7 @@ statistics allow a match.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 
+from delta_ops.arrow.dml.cached_rows import CachedRows
 from delta_ops.arrow.expressions.conditions import Condition
 from delta_ops.arrow.read.reading import go_through
 from delta_ops.arrow.read.scan import plan_reading
@@ -30,28 +31,50 @@ from delta_ops.transaction.row_changes import (
 )
 
 
-def find_touched(snapshot: Snapshot, condition: Condition) -> Touched:
-    """Find the files with matching rows.
+class TouchedFiles:
+    """Counts the rows of files that match a condition.
 
-    Raises:
-        DataFileError: A file is missing or unreadable.
+    Args:
+        cached: Receives the rows of small files with matching rows.
     """
-    columns = _columns_of(snapshot, condition)
-    selection = condition.selection
-    predicate = selection.implied if selection.is_implied else None
-    read, read_matching = (plan_reading(snapshot, columns, each) for each in (None, predicate))
 
-    def count(file: AddFile) -> TouchedFile:
-        batches = read_matching([file])
-        if predicate is None:
-            num_rows = sum(pc.sum(condition.mask(batch)).as_py() or 0 for batch in batches)
+    def __init__(self, snapshot: Snapshot, condition: Condition, cached: CachedRows) -> None:
+        self._condition, self._cached = condition, cached
+        columns, selection = _columns_of(snapshot, condition), condition.selection
+        self._predicate = selection.implied if selection.is_implied else None
+        self._read = plan_reading(snapshot, columns)
+        self._read_matching = plan_reading(snapshot, columns, self._predicate)
+
+    def look(self, files: Sequence[AddFile]) -> list[TouchedFile]:
+        """Count the matching rows of each file.
+
+        Raises:
+            DataFileError: A file is missing or unreadable.
+        """
+        loaded = [self._cached.load(each) for each in files]
+        counts = iter(
+            _count_matching([each for each in loaded if each is not None], self._condition)
+        )
+        return [
+            self._count(file) if batches is None else self._keep(file, batches, next(counts))
+            for file, batches in zip(files, loaded, strict=True)
+        ]
+
+    def _count(self, file: AddFile) -> TouchedFile:
+        batches = self._read_matching([file])
+        if self._predicate is None:
+            mask = self._condition.mask
+            num_rows = sum(pc.sum(mask(batch)).as_py() or 0 for batch in batches)
         else:
             num_rows = sum(map(len, batches))
         # Statistics may be wrong: rows that they hide would be lost for good.
-        is_whole = num_rows == num_live_rows(file) and num_rows == sum(map(len, read([file])))
+        is_whole = num_rows == num_live_rows(file) and num_rows == sum(map(len, self._read([file])))
         return TouchedFile(file=file, num_rows=num_rows, is_whole=is_whole)
 
-    return _find(snapshot, condition, count)
+    def _keep(self, file: AddFile, batches: list[pa.RecordBatch], num_rows: int) -> TouchedFile:
+        self._cached.keep(file, batches, is_changed=num_rows > 0)
+        is_whole = num_rows == sum(map(len, batches))
+        return TouchedFile(file=file, num_rows=num_rows, is_whole=is_whole)
 
 
 def find_rows(snapshot: Snapshot, condition: Condition) -> Touched:
@@ -80,7 +103,10 @@ def find_rows(snapshot: Snapshot, condition: Condition) -> Touched:
         is_whole = len(rows) == first - len(deleted)
         return TouchedFile(file=file, num_rows=len(rows), is_whole=is_whole, gone=rows | deleted)
 
-    return _find(snapshot, condition, number)
+    files, storage = plan_touched_files(snapshot, condition.selection), snapshot.storage
+    # The columns of a condition are small, and are read in batches.
+    numbered = go_through(storage, ((1, partial(number, each)) for each in files.to_open))
+    return files.list_touched([each for each in numbered if each.num_rows])
 
 
 def _columns_of(snapshot: Snapshot, condition: Condition) -> Sequence[str]:
@@ -88,15 +114,22 @@ def _columns_of(snapshot: Snapshot, condition: Condition) -> Sequence[str]:
     return condition.columns or [field.name for field in snapshot.schema.fields[:1]]
 
 
-def _find(
-    snapshot: Snapshot,
-    condition: Condition,
-    look: Callable[[AddFile], TouchedFile],
-) -> Touched:
-    files = plan_touched_files(snapshot, condition.selection)
-    # The columns of a condition are small, and are read in batches.
-    counted = go_through(snapshot.storage, ((1, partial(look, each)) for each in files.to_open))
-    return files.list_touched([each for each in counted if each.num_rows])
+def _count_matching(files: Sequence[Sequence[pa.RecordBatch]], condition: Condition) -> list[int]:
+    """Count the matching rows of each file.
+
+    A condition takes as long for a few rows as for some thousand rows.
+    """
+    batches = [batch for each in files for batch in each if len(batch)]
+    if not batches:
+        return [0] * len(files)
+    names = condition.columns or batches[0].schema.names[:1]
+    mask = condition.mask(pa.concat_batches([batch.select(names) for batch in batches]))
+    counts, first = [], 0
+    for each in files:
+        num_rows = sum(map(len, each))
+        counts.append(pc.sum(mask.slice(first, num_rows)).as_py() or 0)
+        first += num_rows
+    return counts
 
 
 def number_rows(snapshot: Snapshot, file: AddFile, rows: pa.Int64Array, num_rows: int) -> BitMap64:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_ops.arrow.assignments import Assignments, nodes_of, plan_assignments, replace_values
-from delta_ops.arrow.coded_texts import decode_columns
-from delta_ops.arrow.dml.changed_rows import FileReplacer, record_row_changes, write_again
-from delta_ops.arrow.dml.touched_files import find_rows, find_touched
+from delta_ops.arrow.coded_texts import code_alike, decode_columns
+from delta_ops.arrow.dml.cached_rows import CachedRows, key_of
+from delta_ops.arrow.dml.changed_rows import record_row_changes, search_and_write
+from delta_ops.arrow.dml.touched_files import TouchedFiles, find_rows
 from delta_ops.arrow.expressions.conditions import Condition, condition_of
 from delta_ops.arrow.expressions.evaluation import rows_of_batch
 from delta_ops.arrow.generated_columns import GeneratedColumns
@@ -25,6 +25,7 @@ from delta_ops.arrow.write.change_files import mark_rows
 from delta_ops.arrow.write.data_files import write_rows
 from delta_ops.log import Snapshot
 from delta_ops.planning.assigned_columns import values_by_path
+from delta_ops.planning.touched_files import plan_touched_files
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.expression.resolution import finder_of
 from delta_ops.protocol.row_tracking import version_column
@@ -87,39 +88,71 @@ def plan_update(request: UpdateRequest, transaction: Transaction) -> PlannedUpda
     )
 
 
+class _UpdatedRows:
+    """Finds the files with matching rows, and yields all rows of these files with new values.
+
+    Args:
+        matched: Files whose rows are known to match; they are not searched.
+    """
+
+    def __init__(
+        self, snapshot: Snapshot, planned: PlannedUpdate, matched: Sequence[AddFile]
+    ) -> None:
+        self._planned, self._matched = planned, {*map(key_of, matched)}
+        read_columns = {*planned.changed_columns, *planned.condition.columns}
+        others = set(snapshot.arrow_schema.names) - read_columns
+        self._cached = CachedRows(plan_reading_kept(snapshot, coded=others))
+        self._touched = TouchedFiles(snapshot, planned.condition, self._cached)
+        self._num_updated: list[int] = []  # per batch; threads append to it
+
+    @property
+    def num_updated(self) -> int:
+        """Number of rows with new values."""
+        return sum(self._num_updated)
+
+    def look(self, files: Sequence[AddFile]) -> list[bool]:
+        """Return whether each file has matching rows."""
+        to_open = [each for each in files if key_of(each) not in self._matched]
+        touched = self._touched.look(to_open)
+        found = {key_of(each.file): each.num_rows > 0 for each in touched}
+        return [found.get(key_of(each), True) for each in files]
+
+    def bytes_to_write(self, file: AddFile, found: bool) -> int | None:
+        """See `Search`."""
+        return file.size if found else None
+
+    def rows(self, files: Sequence[AddFile], _found: Sequence[bool], /) -> Iterator[pa.RecordBatch]:
+        """See `Search`."""
+        batches = gather(code_alike(self._cached.read(files)))
+        return _changed_rows(batches, self._planned, self._num_updated)
+
+
 def _update_by_copies(
     snapshot: Snapshot, planned: PlannedUpdate, changed: Changed
 ) -> dict[str, int]:
-    files = find_touched(snapshot, planned.condition).files
+    concerned = plan_touched_files(snapshot, planned.condition.selection)
+    files = [*concerned.matched, *concerned.to_open]
+    updated = _UpdatedRows(snapshot, planned, concerned.matched)
     moves = _moves(snapshot, planned)
-    updated: list[int] = []  # per batch; threads append to it
-    read_columns = {*planned.changed_columns, *planned.condition.columns}
-    others = set(snapshot.arrow_schema.names) - read_columns
-    read = plan_reading_kept(snapshot, coded=others)
-
-    def write(file: AddFile, replacer: FileReplacer) -> None:
-        replacer.write(file, _changed_rows(read([file]), planned, updated), moves=moves)
-
-    adds, _ = write_again(changed.target, [(each, partial(write, each)) for each in files])
+    adds, found = search_and_write(changed.target, files, updated, moves=moves)
+    touched = [file for file, is_touched in zip(files, found, strict=True) if is_touched]
     changed.add(adds, planned.checks)
-    changed.remove(files)
-    images = ((each, _images(snapshot, planned, each)) for each in files)
-    record_row_changes(changed, images, moves=moves)
+    changed.remove(touched)
+    _record_changes(snapshot, planned, touched, changed)
     num_written = sum(num_live_rows(add) or 0 for add in adds)
-    return update_metrics(changed, sum(updated), num_written - sum(updated), None)
+    num_updated = updated.num_updated
+    return update_metrics(changed, num_updated, num_written - num_updated, None)
 
 
 def _update_by_vectors(
     snapshot: Snapshot, planned: PlannedUpdate, changed: Changed
 ) -> dict[str, int]:
     touched = find_rows(snapshot, planned.condition)
-    files = touched.files
     adds = write_rows(changed.target, _new_rows(snapshot, planned, touched), "kept")
     changed.add(adds, planned.checks)
     changed.mark_deleted(touched.mixed)
     changed.remove(touched.matched)
-    images = ((each, _images(snapshot, planned, each)) for each in files)
-    record_row_changes(changed, images, moves=_moves(snapshot, planned))
+    _record_changes(snapshot, planned, touched.files, changed)
     num_updated = sum(num_live_rows(add) or 0 for add in adds)
     return update_metrics(changed, num_updated, 0, touched.mixed)
 
@@ -129,14 +162,20 @@ def _moves(snapshot: Snapshot, planned: PlannedUpdate) -> bool:
     return not set(snapshot.definition.partition_columns).isdisjoint(planned.changed_columns)
 
 
-def _images(snapshot: Snapshot, planned: PlannedUpdate, file: AddFile) -> Iterator[pa.RecordBatch]:
-    """Yield the matching rows before and after the change, for the change data feed."""
-    for batch in read_files(snapshot, [file], snapshot.arrow_schema.names):
-        before = batch.filter(planned.condition.mask(batch))
-        if len(before):
-            yield mark_rows(before, "update_preimage")
-            after = _update_batch(planned, before, pa.repeat(True, len(before)))
-            yield mark_rows(after, "update_postimage")
+def _record_changes(
+    snapshot: Snapshot, planned: PlannedUpdate, files: Sequence[AddFile], changed: Changed
+) -> None:
+    """Record the matching rows before and after the change for the change data feed."""
+
+    def images(some: Sequence[AddFile]) -> Iterator[pa.RecordBatch]:
+        for batch in gather(read_files(snapshot, some, snapshot.arrow_schema.names)):
+            before = batch.filter(planned.condition.mask(batch))
+            if len(before):
+                yield mark_rows(before, "update_preimage")
+                after = _update_batch(planned, before, pa.repeat(True, len(before)))
+                yield mark_rows(after, "update_postimage")
+
+    record_row_changes(changed, files, images, moves=_moves(snapshot, planned))
 
 
 def _new_rows(

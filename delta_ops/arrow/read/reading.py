@@ -13,10 +13,14 @@ import pyarrow as pa
 
 from delta_ops.arrow.read.data_file import read_data_file
 from delta_ops.arrow.read.file_scan import FileScan, StoredFile
+from delta_ops.protocol.actions import AddFile
 from delta_ops.storage import Storage
 from delta_ops.storage.concurrency import MAX_CONCURRENCY, run_ahead, works_in_sequence
 
 R = TypeVar("R")
+T = TypeVar("T")
+RowsOfFiles = Callable[[Sequence[AddFile]], Iterable[pa.RecordBatch]]
+"""Yields rows that are made of the rows of files."""
 ReadRows = Callable[[Storage, Iterable[tuple[FileScan, StoredFile]]], Iterator[pa.RecordBatch]]
 """Yields the wanted rows of each file, in the order of the files."""
 
@@ -82,18 +86,50 @@ def read_all(
         DataFileError: A file or its deletion vector is missing or unreadable.
         StorageError: The store failed.
     """
+    if works_in_sequence():  # the caller's thread reads
+        for scan, file in files:
+            yield from read_data_file(scan, file, use_threads=file.size > _SMALL_BYTES)
+        return
     is_local = storage.has_native_input
-    # In sequence, the caller's thread reads; it needs only one file at a time.
-    together = _LOCAL_READ_FILES if is_local and not works_in_sequence() else 1
+    together = _LOCAL_READ_FILES if is_local else 1
     read_bytes = min(_READ_BYTES, ahead_bytes // _READS_AHEAD)
     if is_local:
         ahead_bytes = min(ahead_bytes, _LOCAL_AHEAD_BYTES)
     calls = (
-        (_bytes_ahead(group, read_bytes), partial(_read_group, group, read_bytes))
-        for group in _groups(files, together)
+        (
+            _bytes_ahead([file.size for _, file in group], read_bytes),
+            partial(_read_group, group, read_bytes),
+        )
+        for group in _groups(files, together, lambda each: each[1].size)
     )
     with closing(run_ahead(calls, ahead_bytes, *limits_of(storage))) as read:
         yield from chain.from_iterable(read)
+
+
+def rows_ahead(
+    storage: Storage, files: Iterable[AddFile], rows_of: RowsOfFiles
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows that a function makes of files, in order; it runs ahead of the caller.
+
+    Args:
+        rows_of: Yields the rows of a few small files, or of one file; called in threads.
+    """
+    ahead_bytes = _LOCAL_AHEAD_BYTES if storage.has_native_input else AHEAD_BYTES
+    calls = (
+        (
+            _bytes_ahead([file.size for file in group], _READ_BYTES),
+            partial(_rows_of_group, rows_of, group, _READ_BYTES),
+        )
+        for group in small_groups(storage, files)
+    )
+    with closing(run_ahead(calls, ahead_bytes, *limits_of(storage))) as made:
+        yield from chain.from_iterable(made)
+
+
+def small_groups(storage: Storage, files: Iterable[AddFile]) -> Iterator[list[AddFile]]:
+    """Group neighbouring small files that one thread should process in turn."""
+    together = _LOCAL_READ_FILES if storage.has_native_input else 1
+    return _groups(files, together, lambda each: each.size)
 
 
 def read_soon(
@@ -151,34 +187,36 @@ def gather(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         if not len(batch):
             continue
-        if num_rows >= _GATHERED_ROWS or num_bytes + batch.nbytes > _SMALL_BYTES:
-            if pending:
-                yield pa.concat_batches(pending)
+        size = batch.nbytes
+        if num_rows >= _GATHERED_ROWS or num_bytes + size > _SMALL_BYTES:
+            yield from _join_batches(pending)
             pending, num_rows, num_bytes = [], 0, 0
         pending.append(batch)
-        num_rows, num_bytes = num_rows + len(batch), num_bytes + batch.nbytes
-    if pending:
-        yield pa.concat_batches(pending)
+        num_rows, num_bytes = num_rows + len(batch), num_bytes + size
+    yield from _join_batches(pending)
 
 
-def _groups(
-    files: Iterable[tuple[FileScan, StoredFile]], max_files: int
-) -> Iterator[list[tuple[FileScan, StoredFile]]]:
+def _join_batches(batches: Sequence[pa.RecordBatch]) -> Sequence[pa.RecordBatch]:
+    return [pa.concat_batches(batches)] if len(batches) > 1 else batches
+
+
+def _groups(files: Iterable[T], max_files: int, size_of: Callable[[T], int]) -> Iterator[list[T]]:
     """Group neighbouring small files; a large file is a group of its own."""
-    group: list[tuple[FileScan, StoredFile]] = []
+    group: list[T] = []
     size = 0
-    for scan, file in files:
-        if group and (len(group) == max_files or size + file.size > _LOCAL_READ_BYTES):
+    for file in files:
+        num_bytes = size_of(file)
+        if group and (len(group) == max_files or size + num_bytes > _LOCAL_READ_BYTES):
             yield group
             group, size = [], 0
-        group.append((scan, file))
-        size += file.size
+        group.append(file)
+        size += num_bytes
     if group:
         yield group
 
 
-def _bytes_ahead(group: Sequence[tuple[FileScan, StoredFile]], read_bytes: int) -> int:
-    return min(sum(file.size for _, file in group) * DECODED, read_bytes)
+def _bytes_ahead(sizes: Iterable[int], read_bytes: int) -> int:
+    return min(sum(sizes) * DECODED, read_bytes)
 
 
 def _read_group(
@@ -188,12 +226,21 @@ def _read_group(
     batches = chain.from_iterable(
         read_data_file(scan, file, use_threads=file.size > _SMALL_BYTES) for scan, file in group
     )
-    if group[0][1].size > _SMALL_BYTES:
-        return batches
+    return batches if group[0][1].size > _SMALL_BYTES else _take_ahead(batches, read_bytes)
+
+
+def _rows_of_group(
+    rows_of: RowsOfFiles, group: Sequence[AddFile], read_bytes: int
+) -> Iterable[pa.RecordBatch]:
+    rows = iter(rows_of(group))
+    return rows if group[0].size > _SMALL_BYTES else _take_ahead(rows, read_bytes)
+
+
+def _take_ahead(batches: Iterator[pa.RecordBatch], max_bytes: int) -> Iterable[pa.RecordBatch]:
     ahead, num_bytes = [], 0
     for batch in batches:
         ahead.append(batch)
         num_bytes += batch.get_total_buffer_size()  # fast; counts the whole buffer of a slice
-        if num_bytes > read_bytes:
+        if num_bytes > max_bytes:
             break
     return chain(ahead, batches)

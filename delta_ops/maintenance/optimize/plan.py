@@ -18,8 +18,6 @@ from delta_ops.option_words import option
 from delta_ops.protocol.actions import AddFile
 from delta_ops.transaction import CurveOrder, RewriteGroup
 
-DEFAULT_TARGET_SIZE_BYTES = 128 * 1024 * 1024
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptimizePlan:

@@ -11,7 +11,7 @@ from delta_ops.errors import InvalidRequestError
 from delta_ops.log import Snapshot
 from delta_ops.log.version.pruning import match_files
 from delta_ops.maintenance.optimize.cubes import is_in_cube
-from delta_ops.maintenance.optimize.plan import DEFAULT_TARGET_SIZE_BYTES, small_file_limit
+from delta_ops.maintenance.optimize.plan import small_file_limit
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_schemas import ADD, CANONICAL_PATH, add_files
 from delta_ops.protocol.file_paths import canonical_path, is_absolute
@@ -25,8 +25,7 @@ def target_size_bytes(snapshot: Snapshot, target_size: int | None) -> int:
     """The given size, else `delta.targetFileSize`, else 128 MiB."""
     if target_size is not None:
         return target_size
-    chosen = snapshot.properties.target_file_size_bytes or DEFAULT_TARGET_SIZE_BYTES
-    return min(chosen, _MAX_SIZE_BYTES)
+    return min(snapshot.properties.new_file_bytes, _MAX_SIZE_BYTES)
 
 
 def small_files(

@@ -53,6 +53,7 @@ DELTA = "delta."
 FEATURE = "delta.feature."
 """Prefix of names that are no properties, but add a feature to the protocol."""
 DEFAULT_CODEC: CompressionCodec = "zstd"
+_FILE_BYTES = 128 * 1024 * 1024
 _OF_PROTOCOL = ("delta.minreaderversion", "delta.minwriterversion", "delta.ignoreprotocoldefaults")
 
 
@@ -80,6 +81,11 @@ class TableProperties:
     """None: the writer chooses."""
     compression_codec: CompressionCodec
     """In lower case; `none` becomes `uncompressed`. Default: the codec of large files."""
+
+    @property
+    def new_file_bytes(self) -> int:
+        """The target size of new files: `delta.targetFileSize`, or 128 MiB."""
+        return self.target_file_size_bytes or _FILE_BYTES
 
 
 def table_properties_from_configuration(configuration: Mapping[str, str]) -> TableProperties:
