@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import dagster as dg
 from dagster._check import CheckError
-from dagster._core.events import DagsterEvent
 from dagster._core.storage.asset_check_execution_record import (
     AssetCheckExecutionRecord,
     AssetCheckExecutionRecordStatus,
@@ -287,13 +286,16 @@ def newest_materialization(instance: dg.DagsterInstance, asset_key: dg.AssetKey)
 
 
 def log_check_evaluation(context: dg.OpExecutionContext, evaluation: AssetCheckEvaluation) -> None:
-    """Log the evaluation of an asset check in a run, after the events that the op has logged."""
-    step: Any = context
+    """Log the evaluation of an asset check in a run, after the events that the op has logged.
+
+    Dagster before 1.11 stores only evaluations of checks that the run selected, so they are
+    reported without a run there.
+    """
+    event: Any = evaluation  # the annotation of log_event omits this kind
     if VERSION >= EVALUATIONS:
-        step.log_event(evaluation)  # its annotation omits this kind
+        context.log_event(event)
     else:
-        event = DagsterEvent.asset_check_evaluation(step.get_step_execution_context(), evaluation)
-        step._events.append(event)
+        context.instance.report_runless_asset_event(event)
 
 
 class CheckState(NamedTuple):

@@ -24,6 +24,7 @@ from delta_ops.orchestration import (
     maintenance_config,
 )
 from delta_ops.orchestration.checks import table_checks
+from delta_ops.orchestration.dagster_versions import AssetCheckEvaluation
 
 ROWS = pa.table({"country": ["BE", "DE", "NL"], "amount": [10, 20, 30]})
 RESTORE = {
@@ -172,9 +173,7 @@ def test_rows_that_only_data_files_can_count_are_not_counted_in_a_tick(
         text = path.read_text()
         path.write_text(text.replace('\\"numRecords\\":3', ""))
     (tmp_path / "orders" / "_delta_log" / f"{0:020}.crc").unlink(missing_ok=True)
-    names = [
-        e.check_name for e in tick(location, instance) if isinstance(e, dg.AssetCheckEvaluation)
-    ]
+    names = [e.check_name for e in tick(location, instance) if isinstance(e, AssetCheckEvaluation)]
     assert sorted(names) == ["columns_are_unchanged", "health"]
 
 
