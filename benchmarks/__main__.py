@@ -26,6 +26,7 @@ BENCHMARKS = (
     "small_appends",
     "read_rows",
     "arrow_writes",
+    "shapes",
     "ddl",
     "dml",
     "dml_on_s3",
