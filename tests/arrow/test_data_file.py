@@ -132,8 +132,8 @@ def test_files_that_are_written_again_are_durable_before_a_commit_names_them(
     odd = col("id").isin([1, 3])
     da.update(DeltaLog("", storage=storage), {"id": 7}, odd, hooks=())
     writing = [each for each in calls if each.startswith(("create", "persist"))]
-    files = ["create_from_stream part-00"] * 2
-    assert writing == [*files, "persist ", "create _delta_log/00000000"]
+    # The rows of both files are small, so one file has them.
+    assert writing == ["create_from_stream part-00", "persist ", "create _delta_log/00000000"]
 
 
 def test_an_interrupt_between_two_files_leaves_none(tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ def test_a_fleet_is_one_page_with_the_worst_first(tmp_path: Path) -> None:
     broken.write_text("{nonsense")
     lines = lines_seen("health", tmp_path, status=1)
     assert len(lines) <= LINES
-    assert f"Tables below {tmp_path}/lake:" in lines
+    assert f"Tables below {tmp_path}/lake:" in " ".join(lines)
     tables = [line.split()[0] for line in lines if re.match(r"\w+ +(failed|due|look|ok)", line)]
     assert tables[:2] == ["broken", "t7"]
     assert any(line.startswith(f"{tmp_path}/lake/broken:") for line in lines)
