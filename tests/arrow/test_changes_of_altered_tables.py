@@ -123,7 +123,9 @@ def test_a_column_that_is_called_in_files_like_one_of_the_feed_is_refused(tmp_pa
     kind = mapped("kind", STRING, "_change_type", 2)
     schema = StructType((mapped("id", LONG, "id", 1), kind))
     log = create(tmp_path, schema, [], BY_NAME)
-    with pytest.raises(InvalidRequestError, match="column kind has the name _change_type in data files"):
+    with pytest.raises(
+        InvalidRequestError, match="column kind has the name _change_type in data files"
+    ):
         da.read_changes(log, 0)
 
 

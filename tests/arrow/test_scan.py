@@ -195,7 +195,9 @@ def test_so_is_one_in_a_store(tmp_path: Path, kept: int) -> None:
     log = DeltaLog(f"memory:/{root}")
     assert da.to_table(log).num_rows == 1000
     store.pipe_file(f"{root}/x", store.cat_file(f"{root}/x")[:kept])
-    with pytest.raises(DataFileError, match=r"version 0: data file x has \d+ bytes, but the log records \d+"):
+    with pytest.raises(
+        DataFileError, match=r"version 0: data file x has \d+ bytes, but the log records \d+"
+    ):
         da.to_table(log)
     store.rm(root, recursive=True)
 

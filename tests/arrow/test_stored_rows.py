@@ -426,7 +426,9 @@ def test_a_type_that_none_was_widened_from_is_refused(
     nested = StructType((StructField("s", StructType((StructField("v", wanted),))),))
     rows = pa.table({"s": pa.StructArray.from_arrays([stored], ["v"])})
     log = create(tmp_path, nested, [data_file(tmp_path, "x", rows)])
-    with pytest.raises(DataFileError, match=r"version 0: data file x .*column s\.v is .* in the file"):
+    with pytest.raises(
+        DataFileError, match=r"version 0: data file x .*column s\.v is .* in the file"
+    ):
         da.to_table(log)
 
 

@@ -70,11 +70,8 @@ def test_a_stream_names_the_options_of_its_reader_and_its_writer(
     assert 'write with option("mergeSchema", "true") to add it' in str(error.value)
 
 
-def test_a_delta_table_names_its_methods_and_its_settings(spark: SparkSession, orders: str) -> None:
+def test_a_delta_table_names_its_settings(spark: SparkSession, orders: str) -> None:
     table = DeltaTable.forPath(spark, orders)
-    merge = table.alias("t").merge(spark.sql(f"SELECT {LATE}").alias("s"), "t.id = s.id")
-    with pytest.raises(AnalysisException, match=r"withSchemaEvolution\(\) to add it"):
-        merge.whenNotMatchedInsertAll().execute()
     setting = "spark.databricks.delta.retentionDurationCheck.enabled=false"
     with pytest.raises(AnalysisException, match=rf"turn the check off \({setting}\)"):
         table.vacuum(0)
