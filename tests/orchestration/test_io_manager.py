@@ -143,7 +143,7 @@ def test_an_output_may_change_the_columns(
     ("metadata", "message"),
     [
         ({"delta/mode": "upsert"}, "delta/mode 'upsert'; choose append, overwrite, merge, error"),
-        ({"delta/mode": "append", "delta/overwrite_schema": True}, "needs mode='overwrite'"),
+        ({"delta/mode": "append", "delta/overwrite_schema": True}, 'needs delta/mode: "overwrite"'),
         ({"delta/merge_schema": "true"}, "merge_schema 'true', of type str"),
     ],
 )

@@ -214,7 +214,7 @@ def _bytes_held(new: NewFile) -> int:
     return num_bytes if len(new.sources) == 1 else min(num_bytes, 3 * _GROUP_BYTES)
 
 
-def _in_order(sources: Sequence[AddFile]) -> Sequence[AddFile]:
+def _order_rows(sources: Sequence[AddFile]) -> Sequence[AddFile]:
     """Put the file with by far the most rows first: the first rows decide which texts are coded."""
     counts = [num_live_rows(each) or 0 for each in sources]
     most = max(counts)
@@ -244,7 +244,7 @@ class _NewFileWriter:
     def write(self, new: NewFile) -> None:
         """Write a new file; creates no file if there are no rows."""
         names = self._file_schema.names
-        rows = rows_ahead(self._target.storage, _in_order(new.sources), self._rows_of)
+        rows = rows_ahead(self._target.storage, _order_rows(new.sources), self._rows_of)
         # A batch is empty if all its rows are deleted.
         selected = (batch.select(names) for batch in rows if len(batch))
         batches = code_alike(selected)
