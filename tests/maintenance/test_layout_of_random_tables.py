@@ -83,7 +83,7 @@ def test_no_row_changes(tmp_path: Path, seed: int, mode: str, operation: str) ->
     log = random_table(tmp_path, seed, mode)
     before = str(rows(da.to_table(log)))
     result = OPERATIONS[operation](log)
-    assert result.files_removed > 1
+    assert result.files_removed >= 1
     assert str(rows(da.to_table(log))) == before
     if mode == "none":  # it reads no mapped columns and no vectors
         assert str(rows_by_deltalake(tmp_path)) == before

@@ -297,7 +297,7 @@ def test_a_table_that_changes_its_rules_meanwhile_is_left_alone(
             id="a retention shorter than the table's",
         ),
         pytest.param({"retention": 168}, "give a duration", id="a number for a retention"),
-        pytest.param({"keep": "a.parquet"}, "give a list of texts", id="one path for a list"),
+        pytest.param({"keep": "a.parquet"}, "give a list of strings", id="one path for a list"),
         pytest.param({"keep": ["/t/a.parquet"]}, "cannot be kept", id="an absolute path to keep"),
         pytest.param({"keep": ["./a.parquet"]}, "cannot be kept", id="a path to keep with a dot"),
     ],
