@@ -183,8 +183,12 @@ class _Creation:
         )
 
     def _validate_files_exist(self) -> None:
-        """Look up the files that the tagged version has and the latest version lacks."""
-        wanted = sorted(_stored_paths(self.snapshot) - _stored_paths(self.log.snapshot()))
+        """Look up the files that the tagged version has and the latest version lacks.
+
+        The version is opened again, because its log files may be gone, too.
+        """
+        tagged = self.log.snapshot(self.tag.version)
+        wanted = sorted(_stored_paths(tagged) - _stored_paths(self.log.snapshot()))
         exist = run_parallel(partial(_exists, self.snapshot.table_files), wanted)
         missing = [path for path, is_there in zip(wanted, exist, strict=True) if not is_there]
         if missing:
@@ -202,7 +206,8 @@ def _busy(uri: str, tag: Tag, deletion: RunningDeletion) -> TableBusyError:
         uri,
         f"a vacuum or log clean-up that began at {begun} may be deleting files of version "
         f"{tag.version}",
-        f"Wait until it ends, or tag version {deletion.version} or a later one",
+        f"Wait until it ends, or tag version {deletion.version} or a later one. If it was killed, "
+        "the next vacuum that deletes files a week later removes the block",
     )
 
 

@@ -135,3 +135,27 @@ def test_a_damaged_entry_is_an_error_and_nothing_is_appended(
     with pytest.raises(error, match=message):
         add_name(journal, "b")
     assert len(list((tmp_path / "j").iterdir())) == 2
+
+
+@pytest.mark.parametrize(
+    "number",
+    [pytest.param(5, id="of an earlier table"), pytest.param(10**20 - 1, id="the last number")],
+)
+def test_an_entry_after_a_gap_is_an_error_and_nothing_is_appended(
+    tmp_path: Path, number: int
+) -> None:
+    journal = journal_at(open_storage(tmp_path))
+    add_name(journal, "a")
+    (tmp_path / "j" / f"{number:020}.json").write_bytes(
+        (tmp_path / "j" / f"{1:020}.json").read_bytes()
+    )
+    with pytest.raises(LogCorruptError, match="it follows no entry"):
+        add_name(journal, "b")
+    assert len(list((tmp_path / "j").iterdir())) == 2
+
+
+def test_a_file_with_digits_of_another_script_is_no_entry(tmp_path: Path) -> None:
+    journal = journal_at(open_storage(tmp_path))
+    add_name(journal, "a")
+    (tmp_path / "j" / ("\u0660" * 19 + "\u0662.json")).write_bytes(b"")
+    assert add_name(journal, "b").names == ("a", "b")

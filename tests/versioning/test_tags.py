@@ -17,12 +17,13 @@ from delta_ops.ddl import drop_table
 from delta_ops.errors import (
     DeltaOpsError,
     InvalidRequestError,
+    LogCorruptError,
     TableBusyError,
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
 from delta_ops.events import Event, Progress
-from delta_ops.log.refs.refs import refs_journal
+from delta_ops.log.refs.refs import begin_deletion, end_deletion, refs_journal
 from delta_ops.maintenance import clean_up_log, create_checkpoint, health, vacuum
 from delta_ops.maintenance.vacuum.candidates import VacuumMode
 from delta_ops.storage import open_storage
@@ -198,6 +199,73 @@ def test_a_vacuum_that_was_killed_is_forgotten_by_a_vacuum_a_week_later(table: T
     assert refs_journal(table.log.storage).load().state.deletions == ()
 
 
+def test_a_killed_vacuum_is_remembered_by_the_version_whose_files_it_deleted(
+    table: Table,
+) -> None:
+    begin_deletion(table.log.storage, 2, table.clock)  # and then killed, after some files
+    for path in table.root.glob("p=[ab]/*.parquet"):
+        path.unlink()
+    table.pass_time(days=8)
+    ended = begin_deletion(table.log.storage, 1, table.clock)
+    end_deletion(table.log.storage, ended, table.clock)
+    with pytest.raises(VersionNotFoundError, match="2 files of this version were deleted"):
+        create_tag(table.log, "a", version=1, clock=table.clock)
+
+
+def test_a_vacuum_of_more_than_a_week_still_blocks_tags_of_old_versions(table: Table) -> None:
+    refused = []
+
+    def wait(event: Event) -> None:
+        if isinstance(event, Progress) and (event.operation, event.done) == ("vacuum", 1):
+            table.pass_time(days=5)
+
+    def create(_number: int, method: str, path: str, when: str) -> None:
+        if (method, when) == ("delete_many", "before") and len(table.data_files()) == 2:
+            table.pass_time(days=5)
+            other = begin_deletion(table.log.storage, 1, table.clock)
+            end_deletion(table.log.storage, other, table.clock)  # forgets killed vacuums
+            with pytest.raises(TableBusyError):
+                create_tag(table.log, "a", version=1, clock=table.clock)
+            refused.append(path)
+
+    log = DeltaLog(table.root, storage=CountingStorage(open_storage(table.root), create))
+    vacuum(log, clock=table.clock, batch_files=1, on_event=wait)
+    assert len(refused) == 1
+    assert refs_journal(table.log.storage).load().state.deletions == ()
+
+
+def test_a_lite_vacuum_goes_on_after_a_log_clean_up_around_a_tag(
+    template: Table, tmp_path: Path
+) -> None:
+    table = template.copy(tmp_path / "t")
+    for number in range(3):
+        table.write([number], mode="overwrite")
+    create_tag(table.log, "kept", version=10)
+    tagged = table.rows(10)
+    table.pass_time(days=40)
+    vacuum(table.log, clock=table.clock)
+    assert clean_up_log(table.log, clock=table.clock).plan.boundary_version == 9
+    assert vacuum(table.log, clock=table.clock, mode="lite").deleted_files == 0
+    assert at_tag(table, "kept") == tagged
+    delete_tag(table.log, "kept")
+    assert vacuum(table.log, clock=table.clock, mode="lite").deleted_files == 1
+
+
+def test_a_lite_vacuum_finds_the_files_of_a_tag_that_is_deleted_while_a_vacuum_runs(
+    table: Table,
+) -> None:
+    create_tag(table.log, "kept", version=1)
+    table.put("orphan.parquet")
+    table.pass_time(days=8)
+
+    def release(event: Event) -> None:
+        if isinstance(event, Progress) and event.operation == "vacuum":
+            delete_tag(table.log, "kept")
+
+    assert vacuum(table.log, clock=table.clock, on_event=release).deleted_files == 1
+    assert vacuum(table.log, clock=table.clock, mode="lite").deleted_files == 2
+
+
 def _vacuum(table: Table, log: DeltaLog) -> None:
     vacuum(log, clock=table.clock, batch_files=1)
 
@@ -299,6 +367,23 @@ def test_a_tag_whose_version_is_lost_stops_a_vacuum_by_name(
     with pytest.raises(VersionNotFoundError, match=r"version 1 \(tag kept\): .*delete the tag"):
         vacuum(table.log, clock=table.clock)
     assert table.data_files() == before
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        '{"tags": {"a": {"name": "a", "version": -1, "table_id": "x", "created_ms": 0}}}',
+        '{"tags": {"a": {"name": "a", "version": 1, "table_id": "x", "created_ms": 1e17}}}',
+        '{"deletions": [{"id": "x", "version": 9, "begun_ms": 100000000000000000}]}',
+    ],
+    ids=["a negative version", "a tag after the year 9999", "a deletion after the year 9999"],
+)
+def test_refs_that_cannot_be_right_are_an_error(table: Table, state: str) -> None:
+    text = f'{{"format": 1, "number": 1, "id": "x", "time_ms": 0, "change": "", "state": {state}}}'
+    table.put(f"_delta_ops/refs/{1:020}.json", text.encode())
+    for operate in (list_tags, vacuum, lambda log: create_tag(log, "b", version=0)):
+        with pytest.raises(LogCorruptError, match="restore the file from a backup"):
+            operate(table.log)
 
 
 def test_a_table_with_tags_of_a_later_format_is_left_alone(table: Table) -> None:

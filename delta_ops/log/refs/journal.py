@@ -29,10 +29,12 @@ from delta_ops.storage import Storage
 State = TypeVar("State")
 FORMAT_VERSION = 1
 """The format of entries that this version of delta_ops reads and writes."""
-_NAME = re.compile(r"(?:.*/)?(\d{20})\.json")
+_NAME = re.compile(r"(?:.*/)?([0-9]{20})\.json")
 _STORE_FAILURES = 8
 """Consecutive failures before a writer gives up; the waits add up to about ten seconds."""
 _LONGEST_WAIT_S = 5.0
+_LISTINGS = 10
+"""Listings with a gap before the journal counts as damaged."""
 
 
 class Entry(msgspec.Struct, Generic[State], frozen=True, kw_only=True, omit_defaults=True):
@@ -46,7 +48,7 @@ class Entry(msgspec.Struct, Generic[State], frozen=True, kw_only=True, omit_defa
     time_ms: int
     """Milliseconds since the Unix epoch; never less than in the entry before."""
     change: str
-    """What was changed, as text for people."""
+    """A description of the change, for people."""
     state: State
 
 
@@ -60,7 +62,7 @@ class Change(Generic[State]):
 
     state: State
     text: str
-    """What is changed, as text for people."""
+    """A description of the change, for people."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,10 +90,20 @@ class Journal(Generic[State]):
             UnsupportedFeatureError: A later version of delta_ops wrote the entry.
             StorageError: The store failed.
         """
-        while numbers := self._numbers():
-            if (entry := self._read_if_there(numbers[-1])) is not None:
-                return entry  # else the table was dropped since the listing
-        return self._nothing()
+        last = 0
+        for _ in range(_LISTINGS):  # a disk lists new files in any order, and a drop deletes some
+            if not (numbers := self._numbers()):
+                return self._nothing()
+            last = numbers[-1]
+            is_whole = last == 1 or numbers[-2:-1] == [last - 1]
+            if is_whole and (entry := self._read_if_there(last)) is not None:
+                return entry
+        raise LogCorruptError(
+            self.storage.uri,
+            self._path(last),
+            "it follows no entry; delete it if it is of an earlier table, else restore the entries "
+            "before it from a backup",
+        )
 
     def load_at(self, time_ms: int) -> Entry[State]:
         """Load the last entry of a time or before it.

@@ -19,6 +19,7 @@ import re
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import Annotated
 
 import msgspec
 from msgspec.structs import replace
@@ -40,7 +41,13 @@ FORMAT_FILE = f"{OWN_DIRECTORY}/format.json"
 _NAME = re.compile(r"[A-Za-z0-9_+](?:[A-Za-z0-9._+/-]*[A-Za-z0-9_+-])?")
 _MOST_CHARACTERS = 200
 _LONGEST_DELETION_MS = 7 * DAY_MS
-"""An older deletion was killed; the next deletion that ends removes it."""
+"""A deletion that was announced earlier was killed."""
+_RENEW_AFTER_MS = DAY_MS
+"""A deletion that runs for longer is announced again."""
+
+Version = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+Time = Annotated[int, msgspec.Meta(ge=0, le=253_402_300_799_999)]
+"""Milliseconds since the Unix epoch, until the year 9999."""
 
 
 class Tag(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,10 +60,10 @@ class Tag(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     name: str
-    version: int
+    version: Version
     table_id: str
     """`metaData.id` of the version."""
-    created_ms: int
+    created_ms: Time
     """Milliseconds since the Unix epoch."""
 
 
@@ -64,10 +71,14 @@ class RunningDeletion(msgspec.Struct, frozen=True, kw_only=True):
     """A vacuum or log clean-up that has not ended; it may have been killed."""
 
     id: str
-    version: int
+    version: Version
     """It deletes only files that versions before this one need."""
-    begun_ms: int
-    """Milliseconds since the Unix epoch."""
+    begun_ms: Time
+    """Milliseconds since the Unix epoch; later if it was announced again."""
+
+    def must_be_renewed(self, now_ms: int) -> bool:
+        """Whether it must be announced again before the next file is deleted."""
+        return now_ms - self.begun_ms > _RENEW_AFTER_MS
 
 
 class Refs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -78,22 +89,40 @@ class Refs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     deleted_tags: tuple[str, ...] = ()
     """Names that are never given again."""
     deletions: tuple[RunningDeletion, ...] = ()
-    complete_from: int = 0
+    complete_from: Version = 0
     """Files that only versions before this one need may have been deleted."""
 
+    def drop_killed_deletions(self, now_ms: int) -> Refs:
+        """These refs without the deletions that were killed; their files may be deleted."""
+        since_ms = now_ms - _LONGEST_DELETION_MS
+        killed = [each for each in self.deletions if each.begun_ms <= since_ms]
+        return replace(
+            self,
+            deletions=tuple(each for each in self.deletions if each.begun_ms > since_ms),
+            complete_from=max([self.complete_from, *(each.version for each in killed)]),
+        )
 
-def begin_deletion(storage: Storage, version: int, clock: Clock) -> RunningDeletion:
+
+def begin_deletion(
+    storage: Storage, version: int, clock: Clock, *, renewed: RunningDeletion | None = None
+) -> RunningDeletion:
     """Announce that files of versions before `version` are about to be deleted.
 
     Read the tags again afterwards: later tags cannot name these versions.
 
+    Args:
+        renewed: An earlier announcement of the same deletion, which this one replaces.
+
     Raises:
         LogCorruptError, UnsupportedFeatureError, StorageError: As `Journal.append`.
     """
-    running = RunningDeletion(id=str(uuid.uuid4()), version=version, begun_ms=clock())
+    running = RunningDeletion(
+        id=renewed.id if renewed else str(uuid.uuid4()), version=version, begun_ms=clock()
+    )
 
     def decide(refs: Refs) -> Change[Refs]:
-        state = replace(refs, deletions=(*refs.deletions, running))
+        others = [each for each in refs.deletions if each.id != running.id]
+        state = replace(refs, deletions=(*others, running))
         return Change(state=state, text=f"begin to delete files of versions before {version}")
 
     refs_journal(storage).append(decide, clock)
@@ -106,16 +135,17 @@ def end_deletion(storage: Storage, ended: RunningDeletion, clock: Clock) -> None
     Raises:
         LogCorruptError, UnsupportedFeatureError, StorageError: As `Journal.append`.
     """
-    since_ms = clock() - _LONGEST_DELETION_MS
 
     def decide(refs: Refs) -> Change[Refs]:
-        running = [each for each in refs.deletions if each.id != ended.id]
         state = replace(
             refs,
-            deletions=tuple(each for each in running if each.begun_ms > since_ms),
+            deletions=tuple(each for each in refs.deletions if each.id != ended.id),
             complete_from=max(refs.complete_from, ended.version),
         )
-        return Change(state=state, text=f"end to delete files of versions before {ended.version}")
+        return Change(
+            state=state.drop_killed_deletions(clock()),
+            text=f"end to delete files of versions before {ended.version}",
+        )
 
     refs_journal(storage).append(decide, clock)
 
@@ -153,7 +183,7 @@ def validate_format(storage: Storage, to: str) -> None:
     """Reject a table whose `_delta_ops/format.json` names a format that is unknown here.
 
     Args:
-        to: What cannot be done, as a participle.
+        to: The rejected action, as a participle: `tagged`.
 
     Raises:
         UnsupportedFeatureError: The format is unknown.

@@ -198,9 +198,10 @@ class VacuumRun:
     def _refresh(self, plan: VacuumPlan) -> None:
         """Read the log just before a deletion. If this commits START, read the log once more."""
         validate_format(self.look.snapshot)
-        if self.announced is None:
+        clock = self.request.commit_clock
+        if self.announced is None or self.announced.must_be_renewed(clock()):
             self.announced = begin_deletion(
-                self.log.storage, self.look.snapshot.version, self.request.commit_clock
+                self.log.storage, self.look.snapshot.version, clock, renewed=self.announced
             )
         self._look_again(self.request.kept_paths())
         if self.commits is not None and self.commits.begin(self.look.snapshot, plan):
@@ -249,14 +250,16 @@ class VacuumRun:
         Args:
             deleted: How many files were deleted; None if the vacuum failed.
         """
-        if self.announced is not None:
-            end_deletion(self.log.storage, self.announced, self.request.commit_clock)
-        if self.commits is not None and self.commits.has_begun:
-            self.commits.end(
-                self.look.snapshot.refresh(),
-                deleted=deleted,
-                num_directories=self.listing.num_directories,
-            )
+        try:
+            if self.commits is not None and self.commits.has_begun:
+                self.commits.end(
+                    self.look.snapshot.refresh(),
+                    deleted=deleted,
+                    num_directories=self.listing.num_directories,
+                )
+        finally:
+            if self.announced is not None:
+                end_deletion(self.log.storage, self.announced, self.request.commit_clock)
 
     def _save_progress(self, result: VacuumResult) -> None:
         """Record the last version that the next lite vacuum can skip."""
@@ -265,7 +268,11 @@ class VacuumRun:
         if not (is_complete and self.request.covers_whole_table):
             return
         version = last_version_before(self.look.snapshot, self.facts.horizon_ms, self.now_ms)
-        if version is not None:
+        if version is None:
+            return
+        # Once a kept version is released, the commits from it on name the files to delete.
+        version = min(version, min(self.look.kept_versions, default=version + 1) - 1)
+        if version >= 0:
             save_info(self.look.snapshot, version)
 
 

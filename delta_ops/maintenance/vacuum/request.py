@@ -66,8 +66,8 @@ class VacuumRequest:
 
     @property
     def covers_whole_table(self) -> bool:
-        """Whether nothing restricts which files the vacuum may delete."""
-        return self.inventory is None and not (self.keep or self.keep_versions or self.keep_last)
+        """Whether only `keep_versions` restricts which files the vacuum may delete."""
+        return self.inventory is None and not (self.keep or self.keep_last)
 
     @property
     def commit_clock(self) -> Clock:
