@@ -59,7 +59,7 @@ def random_table(root: Path, seed: int, mode: str) -> DeltaLog:
             is_new = part == 0 and not (root / "_delta_log").exists()
             source_data = {"configuration": properties} if is_new else {"merge_schema": True}
             da.write(root, data, **source_data)
-        if part == 1:
+        if part == 0:  # a later delete would put all files of older schemas together
             da.delete(root, col("key") < 20)
     return DeltaLog(root)
 
@@ -83,7 +83,7 @@ def test_no_row_changes(tmp_path: Path, seed: int, mode: str, operation: str) ->
     log = random_table(tmp_path, seed, mode)
     before = str(rows(da.to_table(log)))
     result = OPERATIONS[operation](log)
-    assert result.files_removed >= 1
+    assert result.files_removed > 1
     assert str(rows(da.to_table(log))) == before
     if mode == "none":  # it reads no mapped columns and no vectors
         assert str(rows_by_deltalake(tmp_path)) == before
