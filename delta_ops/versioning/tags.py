@@ -25,6 +25,7 @@ from delta_ops.log.refs.refs import (
     Tag,
     create_format_file,
     refs_journal,
+    time_by,
     validate_ref_name,
 )
 from delta_ops.log.same_table import validate_same_table
@@ -86,7 +87,7 @@ def create_tag(
         name=name,
         version=snapshot.version,
         table_id=snapshot.metadata.id,
-        created_ms=clock(),
+        created_ms=time_by(clock),
     )
     creation = _Creation(log=log, snapshot=snapshot, tag=tag)
     entry = refs_journal(log.storage).append(creation.decide, clock)

@@ -247,7 +247,7 @@ def by_letter(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
             "needs the feature timestampNtz that the table's protocol does not have",
         ),
         ("id, p", {"partition_by": ["id"]}, "is partitioned by p, not by id"),
-        ("id, p", {"overwrite_schema": True}, "overwrite_schema needs mode='overwrite'"),
+        ("id, p", {"overwrite_schema": True}, 'overwrite_schema needs mode="overwrite"'),
     ],
 )
 def test_impossible_requests_get_one_sentence(

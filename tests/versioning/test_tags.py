@@ -212,6 +212,16 @@ def test_a_killed_vacuum_is_remembered_by_the_version_whose_files_it_deleted(
         create_tag(table.log, "a", version=1, clock=table.clock)
 
 
+@pytest.mark.parametrize("now_ms", [-DAY_MS, 300_000 * DAY_MS], ids=["before 1970", "after 9999"])
+def test_a_wrong_clock_writes_refs_that_can_be_read(table: Table, now_ms: int) -> None:
+    create_tag(table.log, "a", version=1, clock=lambda: now_ms)
+    begin_deletion(table.log.storage, 1, lambda: now_ms)  # and then killed
+    assert [each.name for each in list_tags(table.log)] == ["a"]
+    ended = begin_deletion(table.log.storage, 1, table.clock)
+    end_deletion(table.log.storage, ended, table.clock)
+    assert refs_journal(table.log.storage).load().state.deletions == ()
+
+
 def test_a_vacuum_of_more_than_a_week_still_blocks_tags_of_old_versions(table: Table) -> None:
     refused = []
 

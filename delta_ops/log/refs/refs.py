@@ -41,12 +41,13 @@ FORMAT_FILE = f"{OWN_DIRECTORY}/format.json"
 _NAME = re.compile(r"[A-Za-z0-9_+](?:[A-Za-z0-9._+/-]*[A-Za-z0-9_+-])?")
 _MOST_CHARACTERS = 200
 _LONGEST_DELETION_MS = 7 * DAY_MS
-"""A deletion that was announced earlier was killed."""
+"""A deletion that was announced earlier was killed, or a clock was wrong."""
 _RENEW_AFTER_MS = DAY_MS
 """A deletion that runs for longer is announced again."""
 
 Version = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
-Time = Annotated[int, msgspec.Meta(ge=0, le=253_402_300_799_999)]
+_LAST_MS = 253_402_300_799_999
+Time = Annotated[int, msgspec.Meta(ge=0, le=_LAST_MS)]
 """Milliseconds since the Unix epoch, until the year 9999."""
 
 
@@ -78,7 +79,7 @@ class RunningDeletion(msgspec.Struct, frozen=True, kw_only=True):
 
     def must_be_renewed(self, now_ms: int) -> bool:
         """Whether it must be announced again before the next file is deleted."""
-        return now_ms - self.begun_ms > _RENEW_AFTER_MS
+        return abs(now_ms - self.begun_ms) > _RENEW_AFTER_MS
 
 
 class Refs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -94,13 +95,19 @@ class Refs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def drop_killed_deletions(self, now_ms: int) -> Refs:
         """These refs without the deletions that were killed; their files may be deleted."""
-        since_ms = now_ms - _LONGEST_DELETION_MS
-        killed = [each for each in self.deletions if each.begun_ms <= since_ms]
+        killed = [
+            each for each in self.deletions if abs(now_ms - each.begun_ms) >= _LONGEST_DELETION_MS
+        ]
         return replace(
             self,
-            deletions=tuple(each for each in self.deletions if each.begun_ms > since_ms),
+            deletions=tuple(each for each in self.deletions if each not in killed),
             complete_from=max([self.complete_from, *(each.version for each in killed)]),
         )
+
+
+def time_by(clock: Clock) -> int:
+    """The time of a clock, or the nearest one that an entry can hold: clocks may be wrong."""
+    return min(max(clock(), 0), _LAST_MS)
 
 
 def begin_deletion(
@@ -117,7 +124,7 @@ def begin_deletion(
         LogCorruptError, UnsupportedFeatureError, StorageError: As `Journal.append`.
     """
     running = RunningDeletion(
-        id=renewed.id if renewed else str(uuid.uuid4()), version=version, begun_ms=clock()
+        id=renewed.id if renewed else str(uuid.uuid4()), version=version, begun_ms=time_by(clock)
     )
 
     def decide(refs: Refs) -> Change[Refs]:
