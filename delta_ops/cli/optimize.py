@@ -229,7 +229,7 @@ def _optimize_text(result: OptimizeResult, verb: str) -> str:
     """What was done or would be done.
 
     Args:
-        verb: What happens to the files, without an order: "purge" or "compact".
+        verb: "purge" or "compact", for files that are not sorted.
     """
     plan = result.plan
     if result.dry_run and plan.has_work:

@@ -20,9 +20,9 @@ from dagster._core.storage.asset_check_execution_record import (
 from delta_ops.orchestration.dagster_versions import EVALUATIONS, VERSION, AssetCheckEvaluation
 
 CheckFailure = CheckError
-"""What Dagster raises for a value of a wrong type."""
+"""The error of Dagster for a value of a wrong type."""
 _DATA_VERSION_TAG = "dagster/data_version"
-_LOOKED_AT = 20
+_SEARCHED_EVALUATIONS = 20
 """Number of newest evaluations of a check to search."""
 
 
@@ -266,7 +266,7 @@ def last_reported_value(instance: dg.DagsterInstance, key: dg.AssetCheckKey, nam
     # The history also has the current execution, so filter by status.
     finished = {AssetCheckExecutionRecordStatus.SUCCEEDED, AssetCheckExecutionRecordStatus.FAILED}
     history = instance.event_log_storage.get_asset_check_execution_history
-    for record in history(key, limit=_LOOKED_AT, status=finished):
+    for record in history(key, limit=_SEARCHED_EVALUATIONS, status=finished):
         if record.evaluation is not None and name in record.evaluation.metadata:
             return record.evaluation.metadata[name].value
     return None

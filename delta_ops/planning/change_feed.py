@@ -249,7 +249,7 @@ class ChangeFeed:
         )
 
     def _on_since(self, number: int) -> int | None:
-        """The version from which on the feed is on until the end of the range; None if it is off.
+        """First version after `number` from which the feed stays on; None if it is off at the end.
 
         Args:
             number: A version at which the feed is off.

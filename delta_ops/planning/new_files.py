@@ -1,8 +1,8 @@
 """New files: plan which changed files are written together to one new file.
 
-A delete, update or merge replaces the files that it changes. Small neighbours of one partition are
-replaced by one new file, so that a change of many small files does not leave as many new ones. No
-I/O.
+A delete, update or merge replaces the files that it changes. Small files of one partition are
+replaced together by one new file, so that a change of many small files does not leave as many new
+ones. No I/O.
 """
 
 from __future__ import annotations

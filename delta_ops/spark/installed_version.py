@@ -47,5 +47,5 @@ def unexpected_lack(error: ImportError) -> MissingDependencyError:
     """The error for a PySpark whose modules differ from those of all known versions."""
     return MissingDependencyError(
         f"delta_ops runs on PySpark {version_text(OLDEST)} to {version_text(NEWEST)}, and PySpark "
-        f"{pyspark.__version__} is installed, which differs ({error}); install one of these"
+        f"{pyspark.__version__} is installed, which lacks something ({error}); install one of these"
     )

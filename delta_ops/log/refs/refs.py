@@ -130,14 +130,14 @@ def begin_deletion(
     def decide(refs: Refs) -> Change[Refs]:
         others = [each for each in refs.deletions if each.id != running.id]
         state = replace(refs, deletions=(*others, running))
-        return Change(state=state, text=f"begin to delete files of versions before {version}")
+        return Change(state=state, text=f"will delete files of versions before {version}")
 
     refs_journal(storage).append(decide, clock)
     return running
 
 
 def end_deletion(storage: Storage, ended: RunningDeletion, clock: Clock) -> None:
-    """Announce that a deletion has ended; forget deletions that must have been killed.
+    """Announce that a deletion has ended; forget deletions that were killed.
 
     Raises:
         LogCorruptError, UnsupportedFeatureError, StorageError: As `Journal.append`.
@@ -151,7 +151,7 @@ def end_deletion(storage: Storage, ended: RunningDeletion, clock: Clock) -> None
         )
         return Change(
             state=state.drop_killed_deletions(clock()),
-            text=f"end to delete files of versions before {ended.version}",
+            text=f"deleted files of versions before {ended.version}",
         )
 
     refs_journal(storage).append(decide, clock)

@@ -284,7 +284,7 @@ def _columns(schema: pa.Schema) -> set[tuple[str, object]]:
 
 
 def _shape(kind: pa.DataType) -> object:
-    """A type without element names and nullability, in which writers differ."""
+    """A type to compare: without element names and nullability, which differ between writers."""
     if pt.is_struct(kind):
         names = {field.name for field in kind}
         if {"metadata", "value"} <= names <= _VARIANT:

@@ -104,14 +104,14 @@ def build_health_checks(
     If a table cannot be read, all its checks fail with an error.
 
     Args:
-        thresholds: Limits of the measures; a check fails at its limit.
+        thresholds: Limits of the measures. A check fails when its measure reaches the limit.
         errors: Measures whose failure is an error. The failure of any other measure is a warning.
         job: The maintenance job, or its name, for the links of failures; it must be in the same
             code location.
-        policies: Policies with their tables and jobs. The thresholds and the job of a table's
-            policy replace `thresholds` and `job`, also if a property of the table names the policy.
+        policies: Policies with their tables and jobs. The checks of a table with a policy use its
+            thresholds and job. Its property `delta_ops.policy` may name the policy.
         automation_condition: The condition to run the checks automatically.
-        one_check: Whether each table has the one check `health` for all measures instead.
+        one_check: Build only the check `health` for each table, for all measures.
 
     Raises:
         InvalidRequestError: A measure of `errors` does not exist.

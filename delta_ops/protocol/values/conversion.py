@@ -1,9 +1,10 @@
 """Values: convert a user's value to a Delta type, the same way for both engines.
 
 A value is kept at every depth, or rejected with its path, such as `s.a`. A number changes its type
-only if it stays the same number. A FLOAT or DOUBLE accepts the decimal digits of its numbers: 0.1
-is a valid FLOAT, 16777217 is not. Nothing is truncated, rounded or parsed. A struct is given by
-field names; all fields are required wherever a row would lose the missing fields.
+only if it stays the same number. A FLOAT or DOUBLE also accepts a decimal that is printed alike:
+0.1 is a valid FLOAT, 16777217 is not, because it would be printed as 16777216. Nothing is
+truncated, rounded or parsed. A struct is a dict by field names. It must hold all fields if the row
+would lose the values of missing ones.
 """
 
 from __future__ import annotations
