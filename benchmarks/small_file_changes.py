@@ -18,7 +18,6 @@ import statistics
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +26,7 @@ import pyarrow.parquet as pq
 import delta_ops.arrow as da
 from benchmarks.dml import OURS, PEER, TIMED, UPSERT, rows_of
 from benchmarks.open_table import run
+from benchmarks.vacuum import Run
 from delta_ops import DeltaLog, begin
 from delta_ops.protocol.schema.arrow_types import schema_from_arrow
 
@@ -45,13 +45,6 @@ CALLS: Mapping[str, tuple[str, str]] = {
     "merge": UPSERT,
 }
 """For each verb our call and the peer's."""
-
-
-class Taken(NamedTuple):
-    seconds: float
-    cpu_seconds: float
-    peak_mb: float
-    num_files: float
 
 
 def main() -> None:
@@ -101,17 +94,17 @@ def rows_with_places(ids: np.ndarray, num_rows: int) -> pa.Table:
     return rows_of(ids, int(ids[0])).append_column("place", places)
 
 
-def measure(root: Path, calls: tuple[str, str], rounds: int) -> list[Taken]:
+def measure(root: Path, calls: tuple[str, str], rounds: int) -> list[Run]:
     """Return the medians of our runs and of the peer's."""
-    found: list[list[Taken]] = [[], []]
+    found: list[list[Run]] = [[], []]
     for number in range(rounds):
         # The engine that runs first alternates.
         for place in (0, 1) if number % 2 == 0 else (1, 0):
             found[place].append(run_once(root, (OURS, PEER)[place], calls[place]))
-    return [Taken(*map(statistics.median, zip(*each, strict=True))) for each in found]
+    return [Run(*map(statistics.median, zip(*each, strict=True))) for each in found]
 
 
-def run_once(root: Path, setup: str, call: str) -> Taken:
+def run_once(root: Path, setup: str, call: str) -> Run:
     copy = root / "copy"
     shutil.rmtree(copy, ignore_errors=True)
     # No engine writes into an existing file.
@@ -119,10 +112,10 @@ def run_once(root: Path, setup: str, call: str) -> Taken:
     imports = setup.replace("{source}", str(call == UPSERT[0]))
     seconds, peak_mb, cpu_seconds = run(imports, TIMED.replace("{call}", call), copy)
     num_files = DeltaLog(copy).snapshot().files(("path",)).num_rows
-    return Taken(seconds, cpu_seconds, peak_mb, num_files)
+    return Run(seconds, cpu_seconds, peak_mb, num_files)
 
 
-def row_of(name: str, medians: list[Taken]) -> str:
+def row_of(name: str, medians: list[Run]) -> str:
     ours, peer = medians
     return (
         f"| {name} | {ours.seconds:.2f} | {peer.seconds:.2f} "

@@ -73,7 +73,7 @@ print(json.dumps([took, cpu, int(peak) // 1024, num_files]))
 
 
 class Run(NamedTuple):
-    """One dry run."""
+    """Measures of one run in a process of its own."""
 
     seconds: float
     cpu_seconds: float
