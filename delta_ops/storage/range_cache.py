@@ -23,6 +23,7 @@ import logging
 import os
 import re
 import stat
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -44,6 +45,8 @@ _LOCK_SECONDS = 1.0
 """Maximum wait for the lock, then nothing is kept; the process that holds it may be stopped."""
 _held_too_long: set[str] = set()
 """Paths of locks that timed out; they are not waited for again until one attempt succeeds."""
+_one_thread = threading.Lock()
+"""Threads queue here. If they polled the lock side by side, some would give up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +118,7 @@ class KeptRanges:
         try:
             os.makedirs(self.cache.directory, mode=0o700, exist_ok=True)
             self._validate_owner()
-            with self._holding_lock():
+            with _one_thread, self._holding_lock():
                 for (start, end), data in parts.items():
                     self._write(self._name(start, end), data)
         except Exception as error:  # also of filelock, on file systems without locks
@@ -239,3 +242,13 @@ def _open_private(path: str, flags: int) -> int:
 def _warn(trouble: str) -> None:
     """Log the problem once, since every read would repeat it."""
     logger.warning("The range cache is not used: %s", trouble)
+
+
+def _forget_other_threads() -> None:
+    """After a fork, the thread that held the lock does not exist."""
+    global _one_thread  # noqa: PLW0603
+    _one_thread = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_other_threads)
