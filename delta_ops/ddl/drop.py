@@ -36,6 +36,7 @@ from delta_ops.errors import (
 from delta_ops.events import OnEvent, Progress, ignore
 from delta_ops.log import DeltaLog, Snapshot, TableOrPlace, log_of
 from delta_ops.log.commit_file import Commit, create_commit, read_commit_if_there
+from delta_ops.log.refs.refs import refs_journal
 from delta_ops.log.same_table import validate_same_table
 from delta_ops.log.segment import list_log
 from delta_ops.maintenance.admission import validate_log_deletable, validate_vacuumable
@@ -83,7 +84,8 @@ def drop_table(
             process must have ended: this call does not stop it.
 
     Raises:
-        InvalidRequestError: The name does not match, or there is another table below the root.
+        InvalidRequestError: The name does not match, there is another table below the root, or
+            the table has branches that are not published.
         TableBusyError: Another call has not ended, or took over from this call.
         TableNotFoundError: There is no table.
         TableReplacedError: The table was deleted or replaced since this call began.
@@ -124,7 +126,19 @@ def _open(log: DeltaLog) -> Snapshot:
         raise TableNotFoundError(log.uri)
     validate_vacuumable(snapshot)
     validate_log_deletable(snapshot)
+    _validate_no_branches(log)
     return snapshot
+
+
+def _validate_no_branches(log: DeltaLog) -> None:
+    """Reject a table with branches whose commits would be lost."""
+    branches = refs_journal(log.storage).load().state.branches.values()
+    names = sorted(each.name for each in branches if each.published_version is None)
+    if names:
+        raise InvalidRequestError(
+            f"{log.uri}: the table has branches that are not published ({', '.join(names)}); "
+            "publish them or delete them with versioning.delete_branch, then drop the table"
+        )
 
 
 def confirmation_of(log: DeltaLog) -> str:

@@ -16,6 +16,7 @@ from functools import partial
 from delta_ops.arguments import validate_arguments
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import Snapshot, TableOrPlace, log_of
+from delta_ops.maintenance.admission import is_of_branch
 from delta_ops.protocol.file_paths import canonical_path, is_absolute
 from delta_ops.protocol.table_definition import validate
 from delta_ops.protocol.values.partition_values import hive_directory
@@ -45,7 +46,7 @@ def generate_manifest(target: TableOrPlace) -> ManifestResult:
 
     Raises:
         InvalidRequestError: A list of files cannot describe the table: a file has a deletion
-            vector, or the table has column mapping.
+            vector, or the table has column mapping. Or the log belongs to a branch.
         UnsupportedFeatureError: The table uses a feature that we cannot read.
 
     Examples:
@@ -56,6 +57,11 @@ def generate_manifest(target: TableOrPlace) -> ManifestResult:
     log = log_of(target)
     snapshot = log.snapshot()
     validate(snapshot.definition, "read", table=snapshot.uri)
+    if is_of_branch(snapshot):
+        raise InvalidRequestError(
+            f"{log.uri}: a table has one set of manifests, for its own log; publish the branch, "
+            "then generate them"
+        )
     if snapshot.definition.is_mapped:
         raise InvalidRequestError(
             f"{log.uri}: the table has column mapping (delta.columnMapping.mode), which a "

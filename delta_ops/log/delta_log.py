@@ -14,7 +14,8 @@ from delta_ops.log.commit_file import Commit, read_commit_if_there
 from delta_ops.log.history.history import HistoryEntry, load_history
 from delta_ops.log.history.time_travel import version_at
 from delta_ops.log.outside_files import OutsideFiles, OutsideRule
-from delta_ops.log.refs.refs import Tag, find_tag
+from delta_ops.log.refs.branches import branch_id_of, branch_log_directory, find_branch
+from delta_ops.log.refs.refs import Branch, Tag, find_tag, parse_ref
 from delta_ops.log.segment import list_log
 from delta_ops.log.snapshot import Snapshot, open_snapshot
 from delta_ops.storage import Lock, RangeCache, Storage, open_storage
@@ -83,7 +84,10 @@ class DeltaLog:
         return self.storage.uri
 
     def __repr__(self) -> str:
-        return f"DeltaLog({self.uri!r})"
+        own = self.log_directory == LOG_DIRECTORY
+        return (
+            f"DeltaLog({self.uri!r})" if own else f"DeltaLog({self.uri!r}, {self.log_directory!r})"
+        )
 
     def over(self, storage: Storage) -> DeltaLog:
         """A handle of this table that uses another storage of its root."""
@@ -103,10 +107,10 @@ class DeltaLog:
         *,
         ref: str | None = None,
     ) -> Snapshot:
-        """Open the table at a version, at a time, at a tag, or at its latest version.
+        """Open the table at a version, a time, a tag or a branch, or at its latest version.
 
-        A time is UTC unless it has a zone; a date means its midnight. A tag is given as a ref, such
-        as `tag:2026-11`; see `delta_ops.versioning`.
+        A time is UTC unless it has a zone; a date means its midnight. A tag or branch is given as a
+        ref, such as `tag:2026-11` or `branch:audit`; see `delta_ops.versioning`.
 
         Raises:
             InvalidRequestError: The argument is not a version, time or ref, or several were given.
@@ -125,7 +129,7 @@ class DeltaLog:
         if sum(each is not None for each in (version, timestamp, ref)) > 1:
             raise InvalidRequestError("give a version, a timestamp or a ref, not several of them")
         if ref is not None:
-            return self._open_tag(find_tag(self.storage, ref))
+            return self._open_ref(ref)
         if timestamp is not None:
             latest = self._open()
             version = version_at(latest, timestamp)
@@ -133,11 +137,47 @@ class DeltaLog:
                 return latest
         return self._open(version)
 
+    @property
+    def main(self) -> DeltaLog:
+        """The table's own log; the same handle unless this log is a branch's."""
+        if branch_id_of(self.log_directory) is None:
+            return self
+        log = copy(self)
+        log.log_directory, log.base = LOG_DIRECTORY, None
+        return log
+
+    def on_branch(self, branch: Branch) -> DeltaLog:
+        """The log of a branch of this table.
+
+        Raises:
+            VersionNotFoundError: The base version of the branch cannot be read.
+        """
+        log, main = copy(self), self.main
+        log.log_directory = branch_log_directory(branch.id)
+        log.base = main._open_base(branch)
+        return log
+
+    def _open_ref(self, ref: str) -> Snapshot:
+        kind, name = parse_ref(ref)
+        if kind == "branch":
+            return self.on_branch(find_branch(self.storage, name))._open()
+        return self.main._open_tag(find_tag(self.storage, name))
+
     def _open_tag(self, tag: Tag) -> Snapshot:
         snapshot = self._open(tag.version)
         if snapshot.metadata.id != tag.table_id:
             raise VersionNotFoundError(
                 self.uri, f"tag {tag.name}", "another table was created here after it was tagged"
+            )
+        return snapshot
+
+    def _open_base(self, branch: Branch) -> Snapshot:
+        snapshot = self._open(branch.base_version)
+        if snapshot.metadata.id != branch.table_id:
+            raise VersionNotFoundError(
+                self.uri,
+                f"branch {branch.name}",
+                "another table was created here after the branch",
             )
         return snapshot
 
@@ -180,7 +220,7 @@ class DeltaLog:
 
     def _commits(self, start_version: int, end_version: int | None) -> Iterator[Commit]:
         # One version early, so that a first version missed by the listing is noticed as a gap.
-        first = max(start_version - 1, 0)
+        first = max(start_version - 1, 0 if self.base is None else self.base.version + 1)
         listing = list_log(self.storage, self.log_directory, from_version=first)
         for version in sorted(listing.commits):
             if version >= start_version and (end_version is None or version <= end_version):

@@ -171,7 +171,9 @@ def find_segment(
         listing = list_log(storage, directory, from_version=hint)
         if any(checkpoint.version == hint for checkpoint in listing.checkpoints):
             return segment_from_listing(listing, storage.uri, version, base_version)
-    return segment_from_listing(list_log(storage, directory), storage.uri, version, base_version)
+    first = 0 if base_version is None else base_version + 1
+    listing = list_log(storage, directory, from_version=first)
+    return segment_from_listing(listing, storage.uri, version, base_version)
 
 
 def retry_if_vanished(storage: Storage, log_directory: str, look: Callable[[], T]) -> T:

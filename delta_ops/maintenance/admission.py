@@ -15,12 +15,18 @@ from delta_ops.errors import InvalidRequestError
 from delta_ops.log import Snapshot
 from delta_ops.log.delta_log import LOG_DIRECTORY
 from delta_ops.log.refs import refs
+from delta_ops.log.refs.branches import branch_id_of
 from delta_ops.protocol.table_definition import validate
 
 
 def is_own_log(snapshot: Snapshot) -> bool:
     """Whether the log is in `_delta_log` and has no base, so that it names all needed files."""
     return snapshot.base is None and snapshot.log_directory == LOG_DIRECTORY
+
+
+def is_of_branch(snapshot: Snapshot) -> bool:
+    """Whether the log belongs to a branch."""
+    return branch_id_of(snapshot.log_directory) is not None
 
 
 def validate_vacuumable(snapshot: Snapshot) -> None:
@@ -53,7 +59,13 @@ def validate_log_deletable(snapshot: Snapshot) -> None:
 
     Raises:
         UnsupportedFeatureError: It uses a feature, or has a `_delta_ops` format, unknown here.
+        InvalidRequestError: The log belongs to a branch, which needs all its commits.
     """
+    if is_of_branch(snapshot):
+        raise InvalidRequestError(
+            f"{snapshot.uri}: the log in {snapshot.log_directory} belongs to a branch, which needs "
+            "all its commits until it is published or deleted; nothing was deleted"
+        )
     validate(snapshot.definition, "clean up", table=snapshot.uri)
     validate_format(snapshot)
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from delta_ops.log import Snapshot
 from delta_ops.log.checkpoint.incomplete import misleading_files
 from delta_ops.log.segment import LogListing
-from delta_ops.maintenance.kept_versions import KeptVersions, naming_tags
+from delta_ops.maintenance.kept_versions import KeptVersions, naming_refs
 from delta_ops.maintenance.log_cleanup.act import plan_of_listed, plan_of_log
 from delta_ops.maintenance.log_cleanup.plan import LogCleanupPlan
 from delta_ops.maintenance.optimize.plan import plan_optimize
@@ -64,7 +64,7 @@ def load_facts(
     snapshot, tombstones = table.snapshot, table.tombstones
     horizon_ms = table.now_ms - snapshot.properties.deleted_file_retention_ms
     expired = len(tombstones_before(tombstones, horizon_ms))
-    with naming_tags(snapshot.storage):
+    with naming_refs(snapshot.storage):
         cleanup = _cleanup(table, keep_versions)
         is_there = expired > 0 and any_is_there(snapshot, tombstones, horizon_ms, keep)
     merging = plan_optimize(

@@ -1,13 +1,22 @@
-"""Kept versions: the versions that a caller keeps, and the versions of the table's tags."""
+"""Kept versions: the versions that a caller keeps, and the versions of the table's refs."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 
 from delta_ops.errors import VersionNotFoundError
-from delta_ops.log.refs.refs import refs_journal
+from delta_ops.log.refs.refs import Branch, Refs, refs_journal
 from delta_ops.storage import Storage
+
+
+class Kept(NamedTuple):
+    """Versions and branches that must stay readable."""
+
+    versions: frozenset[int]
+    """Versions of main: those that the caller keeps, of tags, and the bases of branches."""
+    branches: tuple[Branch, ...]
 
 
 class KeptVersions(Collection[int]):
@@ -22,10 +31,15 @@ class KeptVersions(Collection[int]):
         self._storage = storage
         self._chosen = chosen
 
+    def load_all(self) -> Kept:
+        """The versions and branches at this moment."""
+        refs = refs_journal(self._storage).load().state
+        versions = frozenset(self._chosen) | frozenset(_names_by_version(refs))
+        return Kept(versions, tuple(refs.branches.values()))
+
     def load(self) -> frozenset[int]:
         """The versions at this moment."""
-        tags = refs_journal(self._storage).load().state.tags.values()
-        return frozenset(self._chosen) | {tag.version for tag in tags}
+        return self.load_all().versions
 
     def __iter__(self) -> Iterator[int]:
         return iter(self.load())
@@ -38,18 +52,25 @@ class KeptVersions(Collection[int]):
 
 
 @contextmanager
-def naming_tags(storage: Storage) -> Iterator[None]:
-    """Name the tag in an error about a version that must be kept and cannot be read."""
+def naming_refs(storage: Storage) -> Iterator[None]:
+    """Name the ref in an error about a version that must be kept and cannot be read."""
     try:
         yield
     except VersionNotFoundError as error:
-        tags = refs_journal(storage).load().state.tags.values()
-        names = [tag.name for tag in tags if error.requested == f"version {tag.version}"]
-        if not names:
+        names = _names_by_version(refs_journal(storage).load().state)
+        name = next((n for v, n in names.items() if error.requested == f"version {v}"), None)
+        if name is None:
             raise
+        kind = name.partition(" ")[0]
         raise VersionNotFoundError(
             error.table,
-            f"{error.requested} (tag {names[0]})",
+            f"{error.requested} ({name})",
             f"{error.reason}; nothing was deleted. Restore the log from a backup, or delete the "
-            "tag with versioning.delete_tag",
+            f"{kind} with versioning.delete_{kind}",
         ) from error
+
+
+def _names_by_version(refs: Refs) -> dict[int, str]:
+    """A ref of each version, such as `tag 2026-11`."""
+    bases = {branch.base_version: f"branch {branch.name}" for branch in refs.branches.values()}
+    return bases | {tag.version: f"tag {tag.name}" for tag in refs.tags.values()}

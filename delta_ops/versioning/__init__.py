@@ -1,9 +1,27 @@
-"""Versioning: names for versions of a table, which vacuum and log clean-up keep.
+"""Versioning: tags and branches of a table, which vacuum and log clean-up keep.
 
-Tags are stored beside the log, in `_delta_ops/refs`; other engines neither see nor need them.
+They are stored beside the log, in `_delta_ops`; other engines neither see nor need them.
 """
 
-from delta_ops.log.refs.refs import Tag
+from delta_ops.log.refs.refs import Branch, Tag
+from delta_ops.versioning.branches import (
+    create_branch,
+    delete_branch,
+    list_branches,
+    open_branch,
+    rename_branch,
+)
 from delta_ops.versioning.tags import create_tag, delete_tag, list_tags
 
-__all__ = ["Tag", "create_tag", "delete_tag", "list_tags"]
+__all__ = [
+    "Branch",
+    "Tag",
+    "create_branch",
+    "create_tag",
+    "delete_branch",
+    "delete_tag",
+    "list_branches",
+    "list_tags",
+    "open_branch",
+    "rename_branch",
+]

@@ -7,33 +7,17 @@ version is so old that a vacuum may have deleted some of its files.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
-from functools import partial
+from datetime import date
 
 import msgspec
 
 from delta_ops.arguments import validate_arguments
 from delta_ops.clock import Clock, system_clock
-from delta_ops.errors import InvalidRequestError, TableBusyError, VersionNotFoundError
-from delta_ops.log import DeltaLog, Snapshot, TableOrPlace, log_of
-from delta_ops.log.delta_log import LOG_DIRECTORY
-from delta_ops.log.outside_files import TableFiles
+from delta_ops.errors import InvalidRequestError
+from delta_ops.log import TableOrPlace, log_of
 from delta_ops.log.refs.journal import Change
-from delta_ops.log.refs.refs import (
-    Refs,
-    RunningDeletion,
-    Tag,
-    create_format_file,
-    refs_journal,
-    time_by,
-    validate_ref_name,
-)
-from delta_ops.log.same_table import validate_same_table
-from delta_ops.protocol.arrow_schemas import ADD, add_files
-from delta_ops.protocol.deletion_vectors import stored_path
-from delta_ops.protocol.file_paths import canonical_path
-from delta_ops.storage.concurrency import run_parallel
-from delta_ops.units import count_text
+from delta_ops.log.refs.refs import Refs, Tag, refs_journal, time_by, validate_ref_name
+from delta_ops.versioning.version_to_keep import VersionToKeep
 
 
 def create_tag(
@@ -78,18 +62,14 @@ def create_tag(
     validate_ref_name(name)
     log = log_of(table)
     snapshot = log.snapshot(version, timestamp)
-    if snapshot.base is not None or log.log_directory != LOG_DIRECTORY:
-        raise InvalidRequestError(
-            f"{log.uri}: the log in {log.log_directory} is not the table's own, which is in "
-            f"{LOG_DIRECTORY}; tag a version of the table's own log"
-        )
+    kept = VersionToKeep(log=log, snapshot=snapshot, verb="tag")
     tag = Tag(
         name=name,
         version=snapshot.version,
         table_id=snapshot.metadata.id,
         created_ms=time_by(clock),
     )
-    creation = _Creation(log=log, snapshot=snapshot, tag=tag)
+    creation = _Creation(version=kept, tag=tag)
     entry = refs_journal(log.storage).append(creation.decide, clock)
     return entry.state.tags[name]
 
@@ -145,16 +125,12 @@ def list_tags(table: TableOrPlace) -> list[Tag]:
 class _Creation:
     """The creation of one tag."""
 
-    log: DeltaLog
-    snapshot: Snapshot
-    """The version to tag."""
+    version: VersionToKeep
     tag: Tag
-    files_seen_at: int = 0
-    """`Refs.complete_from` when the files of the tagged version were found."""
 
     def decide(self, refs: Refs) -> Change[Refs] | None:
         """The refs with the tag; None if the tag exists."""
-        tag, uri = self.tag, self.log.uri
+        tag, uri = self.tag, self.version.log.uri
         existing = refs.tags.get(tag.name)
         if existing is not None:
             if (existing.version, existing.table_id) == (tag.version, tag.table_id):
@@ -168,66 +144,9 @@ class _Creation:
                 f"{uri}: a tag {tag.name!r} was deleted, and its name is never given again; "
                 "choose another name"
             )
-        for deletion in refs.deletions:
-            if tag.version < deletion.version:
-                raise _busy(uri, tag, deletion)
-        if tag.version < refs.complete_from != self.files_seen_at:
-            self._validate_files_exist()
-            self.files_seen_at = refs.complete_from
-        validate_same_table(self.snapshot)
-        if not refs.tags:
-            create_format_file(self.log.storage)
+        self.version.validate_kept(refs)
         tags = {**refs.tags, tag.name: tag}
         return Change(
             state=msgspec.structs.replace(refs, tags=tags),
             text=f"create tag {tag.name} at version {tag.version}",
         )
-
-    def _validate_files_exist(self) -> None:
-        """Look up the files that the tagged version has and the latest version lacks.
-
-        The version is opened again, because its log files may be gone, too.
-        """
-        tagged = self.log.snapshot(self.tag.version)
-        wanted = sorted(_stored_paths(tagged) - _stored_paths(self.log.snapshot()))
-        exist = run_parallel(partial(_exists, self.snapshot.table_files), wanted)
-        missing = [path for path, is_there in zip(wanted, exist, strict=True) if not is_there]
-        if missing:
-            raise VersionNotFoundError(
-                self.log.uri,
-                f"version {self.tag.version}",
-                f"{count_text(len(missing), 'file')} of this version were deleted, such as "
-                f"{missing[0]}",
-            )
-
-
-def _busy(uri: str, tag: Tag, deletion: RunningDeletion) -> TableBusyError:
-    begun = datetime.fromtimestamp(deletion.begun_ms / 1000, UTC).isoformat(timespec="seconds")
-    return TableBusyError(
-        uri,
-        f"a vacuum or log clean-up that began at {begun} may be deleting files of version "
-        f"{tag.version}",
-        f"Wait until it ends, or tag version {deletion.version} or a later one. If it was killed, "
-        "the next vacuum that deletes files a week later removes the block",
-    )
-
-
-def _stored_paths(snapshot: Snapshot) -> set[str]:
-    """Canonical paths of the data files and the files of vectors of a version."""
-    found: set[str] = set()
-    for files in snapshot.stream_live(ADD.names):
-        for add in add_files(files):
-            found.add(canonical_path(add.path, snapshot.uri))
-            if add.deletion_vector is not None:
-                vector = stored_path(add.deletion_vector, snapshot.uri)
-                found |= {vector} if vector else set()
-    return found
-
-
-def _exists(files: TableFiles, path: str) -> bool:
-    storage, place = files.find(path)
-    try:
-        storage.stat(place)
-    except FileNotFoundError:
-        return False
-    return True

@@ -143,8 +143,8 @@ def test_a_name_that_git_would_reject_is_rejected(table: Table, name: str) -> No
 @pytest.mark.parametrize(
     ("ref", "error", "message"),
     [
-        pytest.param("2026", InvalidRequestError, "give tag: and a name", id="no kind"),
-        pytest.param("branch:x", InvalidRequestError, "give tag: and a name", id="a branch"),
+        pytest.param("2026", InvalidRequestError, "give tag: or branch: and", id="no kind"),
+        pytest.param("head:x", InvalidRequestError, "give tag: or branch: and", id="another kind"),
         pytest.param("tag:", InvalidRequestError, "cannot name a tag", id="no name"),
         pytest.param("tag:x", VersionNotFoundError, "there is no such tag", id="an unknown tag"),
     ],

@@ -1,14 +1,15 @@
-"""Refs: the tags of a table, and the running deletions of files.
+"""Refs: the tags and branches of a table, and the running deletions of files.
 
-A tag is a name of one version that never changes. The journal in `_delta_ops/refs` keeps all refs,
-outside of `_delta_log`, where other engines would delete or misread its files.
+A tag is a name of one version that never changes. A branch is a version with commits of its own;
+see `branches`. The journal in `_delta_ops/refs` keeps all refs, outside of `_delta_log`, where
+other engines would delete or misread its files.
 
-1. Vacuum and log clean-up keep what the versions of tags need.
-2. Before they delete the first file, they add an entry, which follows every tag that they have to
-   keep. Until they end, a later tag of an older version is rejected, because they may be deleting
+1. Vacuum and log clean-up keep what the versions of tags and branches need.
+2. Before they delete the first file, they add an entry, which follows every ref that they have to
+   keep. Until they end, a later ref of an older version is rejected, because they may be deleting
    the files of that version.
 3. The name of a deleted tag is never given again, so a name means one version for ever.
-4. A tag records `metaData.id` of its version, so that a table which was deleted and created again
+4. A ref records `metaData.id` of its version, so that a table which was deleted and created again
    is noticed.
 """
 
@@ -19,7 +20,7 @@ import re
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec.structs import replace
@@ -38,7 +39,9 @@ from delta_ops.storage.paths import OWN_DIRECTORY
 
 REFS_DIRECTORY = f"{OWN_DIRECTORY}/refs"
 FORMAT_FILE = f"{OWN_DIRECTORY}/format.json"
+RefKind = Literal["tag", "branch"]
 _NAME = re.compile(r"[A-Za-z0-9_+](?:[A-Za-z0-9._+/-]*[A-Za-z0-9_+-])?")
+_KINDS: dict[str, RefKind] = {"tag:": "tag", "branch:": "branch"}
 _MOST_CHARACTERS = 200
 _LONGEST_DELETION_MS = 7 * DAY_MS
 """A deletion that was announced earlier was killed, or a clock was wrong."""
@@ -68,6 +71,32 @@ class Tag(msgspec.Struct, frozen=True, kw_only=True):
     """Milliseconds since the Unix epoch."""
 
 
+class Branch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A version with commits of its own, which main does not see until they are published.
+
+    Examples:
+        >>> branch = create_branch("lake/orders", "audit")
+        >>> branch.name, branch.base_version
+        ('audit', 0)
+    """
+
+    id: str
+    """Chosen at random; a branch that is created later under the same name has another id."""
+    name: str
+    base_version: Version
+    """The version of main that the first commit of the branch follows."""
+    table_id: str
+    """`metaData.id` of the base version."""
+    created_ms: Time
+    """Milliseconds since the Unix epoch."""
+    expires_ms: Time
+    """When maintenance may delete the branch, in milliseconds since the Unix epoch."""
+    last_version: Version | None = None
+    """The version to publish; set when a publication begins. Later commits are rejected."""
+    published_version: Version | None = None
+    """The version of main that has the commits of the branch."""
+
+
 class RunningDeletion(msgspec.Struct, frozen=True, kw_only=True):
     """A vacuum or log clean-up that has not ended; it may have been killed."""
 
@@ -89,6 +118,8 @@ class Refs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """By name."""
     deleted_tags: tuple[str, ...] = ()
     """Names that are never given again."""
+    branches: dict[str, Branch] = {}
+    """By id. Names are unique among them."""
     deletions: tuple[RunningDeletion, ...] = ()
     complete_from: Version = 0
     """Files that only versions before this one need may have been deleted."""
@@ -176,7 +207,7 @@ def refs_journal(storage: Storage) -> Journal[Refs]:
 
 
 def create_format_file(storage: Storage) -> None:
-    """Create the file by which other versions of delta_ops know that the table has tags.
+    """Create the file by which other versions of delta_ops know that the table has refs.
 
     Raises:
         UnsupportedFeatureError: The file names a format that is unknown here.
@@ -208,8 +239,8 @@ def validate_format(storage: Storage, to: str) -> None:
         raise UnsupportedFeatureError(storage.uri, (f"version {named} of {FORMAT_FILE}",), to)
 
 
-def validate_ref_name(name: str) -> None:
-    """Reject a name that cannot be a tag.
+def validate_ref_name(name: str, kind: RefKind = "tag") -> None:
+    """Reject a name that cannot be a tag or branch.
 
     Raises:
         InvalidRequestError: The name is empty or too long, or has characters that no ref may have.
@@ -224,25 +255,35 @@ def validate_ref_name(name: str) -> None:
     )
     if not is_valid:
         raise InvalidRequestError(
-            f"{name!r} cannot name a tag; give at most {_MOST_CHARACTERS} of the characters A-Z, "
-            "a-z, 0-9 and . _ + / -, begin with a letter, a digit, _ or +, and use no .., // or /."
+            f"{name!r} cannot name a {kind}; give at most {_MOST_CHARACTERS} of the characters "
+            "A-Z, a-z, 0-9 and . _ + / -, begin with a letter, a digit, _ or +, and use no .., // "
+            "or /."
         )
 
 
-def find_tag(storage: Storage, ref: str) -> Tag:
-    """Find the tag that a ref such as `tag:2026-11` names.
+def parse_ref(ref: str) -> tuple[RefKind, str]:
+    """Kind and name of a ref, such as `tag:2026-11` or `branch:audit`.
 
     Raises:
-        InvalidRequestError: The text is not `tag:` and a name.
+        InvalidRequestError: The text is not a kind, a colon and a name.
+    """
+    kind, colon, name = ref.partition(":")
+    known: RefKind | None = _KINDS.get(f"{kind}{colon}")
+    if known is None:
+        raise InvalidRequestError(
+            f"{ref!r} is not a ref; give tag: or branch: and a name, such as tag:2026-11"
+        )
+    validate_ref_name(name, known)
+    return known, name
+
+
+def find_tag(storage: Storage, name: str) -> Tag:
+    """Find a tag by its name.
+
+    Raises:
         VersionNotFoundError: There is no such tag.
         LogCorruptError, UnsupportedFeatureError, StorageError: As `Journal.load`.
     """
-    kind, colon, name = ref.partition(":")
-    if kind != "tag" or not colon:
-        raise InvalidRequestError(
-            f"{ref!r} is not a ref; give tag: and a name, such as tag:2026-11"
-        )
-    validate_ref_name(name)
     refs = refs_journal(storage).load().state
     if name in refs.tags:
         return refs.tags[name]

@@ -41,7 +41,7 @@ from delta_ops.log.refs.refs import announced_deletion
 from delta_ops.log.same_table import validate_same_table
 from delta_ops.log.segment import earliest_version, list_log, listing_from_files, retry_if_vanished
 from delta_ops.maintenance.admission import validate_format, validate_log_deletable
-from delta_ops.maintenance.kept_versions import KeptVersions, naming_tags
+from delta_ops.maintenance.kept_versions import KeptVersions, naming_refs
 from delta_ops.maintenance.log_cleanup.plan import (
     LogCleanupPlan,
     add_orphans,
@@ -141,7 +141,7 @@ def clean_up_log(
     """
     validate_arguments(clean_up_log, locals())
     log = log_of(log)
-    with naming_tags(log.storage):
+    with naming_refs(log.storage):
         return _clean_up(log, dry_run, clock, KeptVersions(log.storage, keep_versions), on_event)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from delta_ops.log import Snapshot
+from delta_ops.maintenance.admission import is_of_branch
 from delta_ops.maintenance.log_cleanup.act import LogCleanupResult, clean_up_log
 from delta_ops.maintenance.operation import OperationEntry, Request
 from delta_ops.maintenance.thresholds import Facts, Finding, HealthThresholds, due_finding
@@ -30,6 +32,10 @@ def _findings(facts: Facts, limits: HealthThresholds) -> Sequence[Finding]:
             cure="clean up the log: its oldest files are past their retention",
         )
     ]
+
+
+def _refusal(snapshot: Snapshot) -> tuple[str, ...]:
+    return ("the log of a branch",) if is_of_branch(snapshot) else ()
 
 
 def _planned_figures(result: LogCleanupResult) -> dict[str, int]:
@@ -92,5 +98,6 @@ CLEAN_UP_LOG = OperationEntry(
     figures=_figures,
     json=_json,
     findings=_findings,
+    refusal=_refusal,
     saved=_savings,
 )

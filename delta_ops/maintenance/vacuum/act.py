@@ -9,14 +9,15 @@
    link or an inventory says. A file that the log names through a link within the table is needed by
    its own name too, and the target of a hidden link is hidden.
 3. The horizon uses the store's clock, as the ages of files do.
-4. The versions of tags stay readable. Before the first deletion, the vacuum adds an entry to the
-   journal of refs, so no later tag can name an older version until it ends; see `log.refs.refs`.
+4. The versions of tags and branches stay readable. Before the first deletion, the vacuum adds an
+   entry to the journal of refs, so no later ref can name an older version until it ends; see
+   `log.refs.refs`. The logs of branches are read as often as the table's own.
 5. A run that was killed has deleted a part of its plan; the next run finds the rest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Set
+from collections.abc import Collection, Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -31,7 +32,7 @@ from delta_ops.events import OnEvent, Progress, ignore
 from delta_ops.log import DeltaLog, Snapshot, TableOrPlace, log_of
 from delta_ops.log.refs.refs import RunningDeletion, begin_deletion, end_deletion
 from delta_ops.maintenance.admission import validate_format, validate_vacuumable
-from delta_ops.maintenance.kept_versions import KeptVersions, naming_tags
+from delta_ops.maintenance.kept_versions import KeptVersions, naming_refs
 from delta_ops.maintenance.vacuum.candidates import VacuumMode, find_candidates
 from delta_ops.maintenance.vacuum.commits import VacuumCommits, is_logged
 from delta_ops.maintenance.vacuum.facts import (
@@ -46,12 +47,14 @@ from delta_ops.maintenance.vacuum.lite import last_version_before, save_info
 from delta_ops.maintenance.vacuum.plan import VacuumPlan, plan_by_facts, reasons_to_stay
 from delta_ops.maintenance.vacuum.reachable import (
     paths_added_since,
+    paths_of_branches,
     paths_of_last_versions,
     paths_of_versions,
     reachable_paths,
 )
 from delta_ops.maintenance.vacuum.request import VacuumRequest
 from delta_ops.storage import FileInfo
+from delta_ops.versioning import branches
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +72,9 @@ class VacuumResult:
     """
     failures: tuple[str, ...] = ()
     """Files that could not be deleted."""
+    expired_branches: tuple[str, ...] = ()
+    """Names of branches that were deleted, because they had expired a day ago or earlier. Their
+    files stay for the retention."""
 
 
 def vacuum(
@@ -90,6 +96,8 @@ def vacuum(
 ) -> VacuumResult:
     """Delete files that are neither live nor recently removed, and files of failed writes.
 
+    Branches that expired a day ago or earlier are deleted first.
+
     Args:
         retention: How long files stay after they were removed or written;
             `delta.deletedFileRetentionDuration` if None.
@@ -102,7 +110,7 @@ def vacuum(
         inventory: Replaces the listing; see `inventory` for its columns.
         keep: Files and directories that always stay, relative to the table, decoded. Read again
             before every batch of deletions, as is `keep_versions`.
-        keep_versions: Versions that stay readable at any age, besides the versions of tags.
+        keep_versions: Versions that stay readable at any age, besides those of tags and branches.
         keep_last: How many of the last versions stay readable, except unreadable versions.
             Versions that change no files, such as commits of vacuums, do not count.
         log_commits: Commit VACUUM START and VACUUM END around deletions; if None, the table
@@ -115,6 +123,7 @@ def vacuum(
         InvalidRequestError: The retention is negative or too short, the log does not reach back far
             enough, a property of the table cannot be parsed, or the log continues another log.
         VersionNotFoundError: A version to keep cannot be read.
+        LogCorruptError: The log, or the log of a branch, is damaged.
         CommitConflictError: The table's retention was raised meanwhile; run again.
         UnsupportedFeatureError: The table uses an unknown feature.
 
@@ -144,7 +153,7 @@ def vacuum(
         clock=clock,
         on_event=on_event,
     )
-    with naming_tags(log.storage):
+    with naming_refs(log.storage):
         run = begin_run(log, request)
         plan = run.plan()
         return VacuumResult(plan=plan, dry_run=True) if dry_run else run.execute(plan)
@@ -164,6 +173,8 @@ class VacuumRun:
     listing: TableListing
     look: Look
     facts: VacuumFacts
+    expired_branches: tuple[str, ...]
+    """Names of the branches that were deleted before the files were listed."""
     announced: RunningDeletion | None = None
     """This vacuum in the refs of the table, from before the first deletion on."""
 
@@ -182,6 +193,9 @@ class VacuumRun:
             raise
         self._end(deleted=result.deleted_files)
         self._save_progress(result)
+        if self.request.mode == "full" and self.request.covers_whole_table:
+            validate_format(self.look.snapshot)
+            branches.delete_logs_of_deleted_branches(self.log.storage, self.facts.horizon_ms)
         return result
 
     def _look_again(self, kept: frozenset[str]) -> None:
@@ -234,6 +248,7 @@ class VacuumRun:
             deleted_directories=self._delete_directories(plan),
             needed_after_all=len(todo) - len(deleted) - len(failures),
             failures=tuple(failures),
+            expired_branches=self.expired_branches,
         )
 
     def _delete_directories(self, plan: VacuumPlan) -> int:
@@ -286,6 +301,9 @@ def begin_run(log: DeltaLog, request: VacuumRequest) -> VacuumRun:
     snapshot = log.snapshot()
     validate_vacuumable(snapshot)
     retention_ms = request.retention_ms(snapshot)
+    expired: tuple[str, ...] = ()
+    if not request.dry_run:
+        expired = branches.delete_expired_branches(log.storage, request.commit_clock)
     commits = None
     if is_logged(snapshot, request.log_commits):
         commits = VacuumCommits(
@@ -331,6 +349,7 @@ def begin_run(log: DeltaLog, request: VacuumRequest) -> VacuumRun:
         listing=listing,
         look=look,
         facts=facts_of(listing),
+        expired_branches=expired,
     )
 
 
@@ -342,6 +361,8 @@ class Look:
     """The latest version at that time."""
     kept_versions: frozenset[int]
     """Versions whose files are needed at any age."""
+    branches: Mapping[str, int]
+    """The last version of each branch, by its id."""
     needed: Set[str]
     """Decoded paths of the needed files. A later look has only files that the last look may lack.
     """
@@ -353,7 +374,7 @@ def first_look(
     *,
     now_ms: int,
     retention_ms: int,
-    keep_versions: Collection[int],
+    keep_versions: KeptVersions,
     keep_last: int,
     on_event: OnEvent,
 ) -> Look:
@@ -365,18 +386,25 @@ def first_look(
 
     Raises:
         VersionNotFoundError: A version to keep cannot be read.
+        LogCorruptError: The log of a branch lacks a commit.
         InvalidRequestError: The log was cleaned up and lacks removes within the retention.
     """
-    kept_versions = frozenset(keep_versions)
+    kept = keep_versions.load_all()
     needed = reachable_paths(snapshot, now_ms=now_ms, retention_ms=retention_ms, on_event=on_event)
-    needed |= paths_of_versions(log, kept_versions)
+    needed |= paths_of_versions(log, kept.versions)
     if keep_last:
         needed |= paths_of_last_versions(log, snapshot, keep_last)
-    return Look(snapshot=snapshot, kept_versions=kept_versions, needed=needed)
+    of_branches = paths_of_branches(snapshot, kept.branches)
+    return Look(
+        snapshot=snapshot,
+        kept_versions=kept.versions,
+        branches=of_branches.last_versions,
+        needed=needed | of_branches.paths,
+    )
 
 
 def look_again(
-    log: DeltaLog, last: Look, *, now_ms: int, retention_ms: int, keep_versions: Collection[int]
+    log: DeltaLog, last: Look, *, now_ms: int, retention_ms: int, keep_versions: KeptVersions
 ) -> Look:
     """Find files that are newly needed since the last look.
 
@@ -385,8 +413,10 @@ def look_again(
             repartitioned.
         UnsupportedFeatureError: The table has a feature that forbids a vacuum.
         VersionNotFoundError: A version to keep cannot be read.
+        LogCorruptError: The log of a branch lacks a commit.
     """
-    kept_versions = last.kept_versions | frozenset(keep_versions)
+    kept = keep_versions.load_all()
+    kept_versions = last.kept_versions | kept.versions
     newer = last.snapshot.refresh()
     is_newer = newer.version != last.snapshot.version
     if is_newer:
@@ -398,7 +428,13 @@ def look_again(
         if added is None:  # a commit is gone, but a checkpoint has its actions
             added = reachable_paths(newer, now_ms=now_ms, retention_ms=retention_ms)
         needed |= added
-    return Look(snapshot=newer, kept_versions=kept_versions, needed=needed)
+    of_branches = paths_of_branches(newer, kept.branches, last.branches)
+    return Look(
+        snapshot=newer,
+        kept_versions=kept_versions,
+        branches={**last.branches, **of_branches.last_versions},
+        needed=needed | of_branches.paths,
+    )
 
 
 def _validate_same_promise(old: Snapshot, new: Snapshot) -> None:

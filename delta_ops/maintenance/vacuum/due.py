@@ -27,6 +27,7 @@ from delta_ops.maintenance.vacuum.hidden_names import hidden_names
 from delta_ops.maintenance.vacuum.plan import certain_reasons, plan_by_facts
 from delta_ops.maintenance.vacuum.reachable import (
     other_names,
+    paths_of_branches,
     paths_of_versions,
     stream_reachable,
     unneeded_paths,
@@ -63,9 +64,12 @@ def any_is_there(
     sample = _sample(unneeded, by_name)
     if not sample:  # true for most tables: no request to the store
         return False
-    if tagged := KeptVersions(storage, ()).load():
+    kept = KeptVersions(storage, ()).load_all()
+    if kept.versions:
         log = DeltaLog(snapshot.uri, storage=storage)
-        sample = _sample(unneeded - paths_of_versions(log, tagged), by_name)
+        unneeded -= paths_of_versions(log, kept.versions)
+        unneeded -= paths_of_branches(snapshot, kept.branches).paths
+        sample = _sample(unneeded, by_name)
     # Like vacuum, ignore files that are reached by a link.
     found = plan_by_facts(TableListing(files=list(storage.find(sample))), by_name)
     old = [*found.files, *found.leftovers]

@@ -72,6 +72,7 @@ def _json(result: VacuumResult) -> dict[str, Any]:
         "deleted_directories": result.deleted_directories,
         "kept": {reason.replace(" ", "_"): n for reason, n in plan.kept.items()},
         "failures": result.failures,
+        "expired_branches": result.expired_branches,
         "paths": [info.path for info in planned] if result.dry_run else None,
     }
 

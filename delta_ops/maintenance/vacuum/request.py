@@ -12,6 +12,7 @@ from delta_ops.clock import Clock, system_clock
 from delta_ops.errors import InvalidRequestError
 from delta_ops.events import OnEvent
 from delta_ops.log import Snapshot
+from delta_ops.maintenance.kept_versions import KeptVersions
 from delta_ops.maintenance.vacuum.candidates import VacuumMode
 from delta_ops.maintenance.vacuum.inventory import validate_inventory
 from delta_ops.option_words import option
@@ -37,7 +38,7 @@ class VacuumRequest:
     inventory: pa.Table | None
     keep: Collection[str]
     """May change while the vacuum runs: read it through `kept_paths`."""
-    keep_versions: Collection[int]
+    keep_versions: KeptVersions
     """May change while the vacuum runs."""
     keep_last: int
     log_commits: bool | None

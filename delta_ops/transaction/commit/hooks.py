@@ -9,7 +9,7 @@ After the hooks, two checks follow:
    writers have committed since our last commit, and the version whose checksum was read when the
    table was opened. If nobody else writes the table, it reads nothing.
 2. The table at the path must still be the table that the commit was made for. If it is, it was not
-   replaced at any time during the commit.
+   replaced at any time during the commit. In the same way, a branch must still exist and be open.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from delta_ops.log.checkpoint_write.write import write_checkpoint
 from delta_ops.log.checksum_write.write import create_checksum
 from delta_ops.log.commit_file import Commit, read_commit_if_there
 from delta_ops.log.lost_commits import LostCommit, find_lost_commits
+from delta_ops.log.refs.branches import branch_id_of, validate_open
 from delta_ops.log.same_table import validate_same_table
 from delta_ops.log.segment import list_log
 from delta_ops.log.snapshot import advance
@@ -230,6 +231,8 @@ def _validate_in_place(committed: CommittedVersion) -> None:
             _validate_created(committed)
         else:
             validate_same_table(committed.read_snapshot)
+            log = committed.log
+            validate_open(log.storage, log.log_directory, committed.version)
     except (StorageError, OSError, MemoryError):
         return  # the commit exists, and nothing shows that the table was replaced
     except DeltaOpsError as error:
@@ -268,6 +271,8 @@ def _take_back(committed: CommittedVersion) -> str:
         committed.log.log_directory,
         committed.version,
     )
+    if branch_id_of(directory) is not None:
+        return f"Version {version} was committed to the branch, and will not be published."
     # Our checksum must not be read together with another writer's commit.
     storage.delete(f"{directory}/{checksum_name(version)}")
     commit = read_commit_if_there(storage, directory, version)

@@ -18,8 +18,8 @@ Before an attempt of a slow transaction, the loop lists the log. After a log cle
 versions look free. A commit there would be older than the checkpoint that readers start from, and
 nobody would read it.
 
-The loop starts only if the table that was read is still in place. `hooks.follow_up` checks that it
-was in place until the end.
+The loop starts only if the table that was read is still in place, and its branch takes commits.
+`hooks.follow_up` checks that this was so until the end.
 
 If a limit is reached, the error depends on the case. Case 3 is a lost race. Case 4 is the store's
 error, if every error of the store rules out that the file still appears (no space, no permission).
@@ -49,6 +49,7 @@ from delta_ops.errors import (
 from delta_ops.events import CommitAttempted, OnEvent, RaceLost
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.log.commit_file import Commit, create_commit, read_commit, read_commit_if_there
+from delta_ops.log.refs.branches import validate_open
 from delta_ops.log.same_table import validate_same_table
 from delta_ops.log.segment import list_log
 from delta_ops.protocol.actions import Action, CommitInfo, Metadata
@@ -139,13 +140,15 @@ def commit_loop(
         InvalidRequestError: A concurrent writer committed only a part of the proposal's txns.
         StaleRunError: A newer run has overwritten what this run was about to write.
         StorageError: The store failed, and the commit does not exist.
-        TableReplacedError: The snapshot's table was deleted or replaced.
+        TableReplacedError: The snapshot's table was deleted or replaced, or its branch was deleted
+            or closed.
     """
     version = 0 if snapshot is None else snapshot.version + 1
     time_before = _time_before(log, snapshot, proposal)
     ends = pace.elapsed_s() + limits.timeout_s
     if snapshot is not None:
         validate_same_table(snapshot)
+        validate_open(log.storage, log.log_directory, version)
     failures: list[StorageError] = []
     winners: list[Commit] = []
     for attempt in range(1, limits.max_attempts + 1):

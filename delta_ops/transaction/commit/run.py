@@ -21,11 +21,18 @@ from delta_ops.errors import (
 )
 from delta_ops.events import CommitAttempted, Event, OnEvent
 from delta_ops.log import DeltaLog, Snapshot
+from delta_ops.log.refs.branches import branch_id_of
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.columns.clustering import validate_clustering
 from delta_ops.protocol.row_rules import Identity, RowRule, rules_of_expressions
 from delta_ops.protocol.schema import ColumnPath
 from delta_ops.protocol.table_definition import TableDefinition, validate
+from delta_ops.transaction.branch_rules import (
+    READS,
+    reads_text,
+    validate_branchable,
+    validate_put_back_on_branch,
+)
 from delta_ops.transaction.changes import Draft
 from delta_ops.transaction.commit.hooks import CommittedVersion, Hook, follow_up
 from delta_ops.transaction.commit.loop import Limits, Outcome, Pace, commit_loop
@@ -76,6 +83,10 @@ class CommitRun:
             raise TableNotFoundError(self.log.uri)
         return definition
 
+    @property
+    def _is_on_branch(self) -> bool:
+        return branch_id_of(self.log.log_directory) is not None
+
     def validate(self, clustered_by: tuple[ColumnPath, ...]) -> None:
         """Reject a draft that breaks a rule of the table.
 
@@ -91,6 +102,10 @@ class CommitRun:
         if draft.definition is not None:
             before = snapshot.schema if snapshot else None
             validate_clustering(clustered_by, definition.physical_schema, self.log.uri, before)
+        if self._is_on_branch:
+            validate_branchable(definition, table=self.log.uri)
+            assert snapshot
+            validate_put_back_on_branch(draft.put_back, snapshot)
         if snapshot is not None and draft.put_back and draft.avoids_vacuum:
             validate_no_vacuum(snapshot, now_ms=self.clock())
 
@@ -103,6 +118,9 @@ class CommitRun:
     ) -> CommitResult:
         """Commit, and run the hooks; raises as `Transaction.commit`."""
         files_of_new_table = self._validate_files_exist()
+        if self._is_on_branch:
+            reads = reads_text(self.draft.reads, footprint.partition_time_zone)
+            description = replace(description, texts={**description.texts, READS: reads})
         proposal = propose(
             self.draft,
             self.definition,

@@ -1,0 +1,118 @@
+"""Version to keep: checks that a version can be kept readable from now on, for a new ref.
+
+Vacuum and log clean-up announce in the journal of refs which versions may lose files. A new ref of
+such a version is rejected, or its files are looked up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+
+from delta_ops.errors import InvalidRequestError, TableBusyError, VersionNotFoundError
+from delta_ops.log import DeltaLog, Snapshot
+from delta_ops.log.delta_log import LOG_DIRECTORY
+from delta_ops.log.outside_files import TableFiles
+from delta_ops.log.refs.refs import Refs, RunningDeletion, create_format_file
+from delta_ops.log.same_table import validate_same_table
+from delta_ops.protocol.arrow_schemas import ADD, add_files
+from delta_ops.protocol.deletion_vectors import stored_path
+from delta_ops.protocol.file_paths import canonical_path
+from delta_ops.storage.concurrency import run_parallel
+from delta_ops.units import count_text
+
+
+@dataclass(slots=True, kw_only=True)
+class VersionToKeep:
+    """A version that a new ref keeps readable.
+
+    Raises:
+        InvalidRequestError: The version is not of the table's own log.
+    """
+
+    log: DeltaLog
+    snapshot: Snapshot
+    """The version."""
+    verb: str
+    """What the ref does to the version, for messages: `tag`."""
+    files_seen_at: int = 0
+    """`Refs.complete_from` when the files of the version were found."""
+
+    def __post_init__(self) -> None:
+        if self.snapshot.base is not None or self.log.log_directory != LOG_DIRECTORY:
+            raise InvalidRequestError(
+                f"{self.log.uri}: the log in {self.log.log_directory} is not the table's own, "
+                f"which is in {LOG_DIRECTORY}; {self.verb} a version of the table's own log"
+            )
+
+    def validate_kept(self, refs: Refs) -> None:
+        """Reject the version if it has lost files, or if a running deletion may delete some.
+
+        Args:
+            refs: The refs before the new ref.
+
+        Raises:
+            VersionNotFoundError: Files of the version were deleted.
+            TableBusyError: A vacuum or log clean-up may be deleting files of the version.
+            TableReplacedError: The table was deleted, or another table is in its place.
+            UnsupportedFeatureError: A later version of delta_ops wrote the refs of the table.
+        """
+        version = self.snapshot.version
+        for deletion in refs.deletions:
+            if version < deletion.version:
+                raise self._busy(deletion)
+        if version < refs.complete_from != self.files_seen_at:
+            self._validate_files_exist()
+            self.files_seen_at = refs.complete_from
+        validate_same_table(self.snapshot)
+        if not refs.tags and not refs.branches:
+            create_format_file(self.log.storage)
+
+    def _validate_files_exist(self) -> None:
+        """Look up the files that the version has and the latest version lacks.
+
+        The version is opened again, because its log files may be gone, too.
+        """
+        version = self.log.snapshot(self.snapshot.version)
+        wanted = sorted(_stored_paths(version) - _stored_paths(self.log.snapshot()))
+        exist = run_parallel(partial(_exists, self.snapshot.table_files), wanted)
+        missing = [path for path, is_there in zip(wanted, exist, strict=True) if not is_there]
+        if missing:
+            raise VersionNotFoundError(
+                self.log.uri,
+                f"version {self.snapshot.version}",
+                f"{count_text(len(missing), 'file')} of this version were deleted, such as "
+                f"{missing[0]}",
+            )
+
+    def _busy(self, deletion: RunningDeletion) -> TableBusyError:
+        begun = datetime.fromtimestamp(deletion.begun_ms / 1000, UTC).isoformat(timespec="seconds")
+        return TableBusyError(
+            self.log.uri,
+            f"a vacuum or log clean-up that began at {begun} may be deleting files of version "
+            f"{self.snapshot.version}",
+            f"Wait until it ends, or {self.verb} version {deletion.version} or a later one. If it "
+            "was killed, the next vacuum that deletes files a week later removes the block",
+        )
+
+
+def _stored_paths(snapshot: Snapshot) -> set[str]:
+    """Canonical paths of the data files and the files of vectors of a version."""
+    found: set[str] = set()
+    for files in snapshot.stream_live(ADD.names):
+        for add in add_files(files):
+            found.add(canonical_path(add.path, snapshot.uri))
+            if add.deletion_vector is not None:
+                vector = stored_path(add.deletion_vector, snapshot.uri)
+                found |= {vector} if vector else set()
+    return found
+
+
+def _exists(files: TableFiles, path: str) -> bool:
+    storage, place = files.find(path)
+    try:
+        storage.stat(place)
+    except FileNotFoundError:
+        return False
+    return True
