@@ -16,7 +16,7 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
 from tests.support.class_archive import java_options
-from tests.support.memory import release_memory
+from tests.support.memory import ignore_present_objects, release_memory
 from tests.support.tiers import DEFAULT_SEED, JVM_FOLDERS, SEED, parse_seed, parse_shard
 
 if TYPE_CHECKING:
@@ -107,6 +107,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items.sort(key=lambda item: files.index(_file_of(item)))
     else:
         items.sort(key=_rank)
+
+
+def pytest_collection_finish() -> None:
+    ignore_present_objects()
 
 
 @pytest.hookimpl(trylast=True)  # after the fixtures of the file
