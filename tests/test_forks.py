@@ -57,7 +57,15 @@ def ids(log: DeltaLog) -> list[int]:
 
 
 @needs_fork
-@pytest.mark.parametrize("place", ["on a disk", "on S3", "on GCS", "on Azure"])
+@pytest.mark.parametrize(
+    "place",
+    [
+        "on a disk",
+        "on S3",
+        pytest.param("on GCS", marks=pytest.mark.full),
+        pytest.param("on Azure", marks=pytest.mark.full),
+    ],
+)
 def test_a_child_reads_and_commits_and_so_does_its_parent_after_it(
     tmp_path: Path, request: pytest.FixtureRequest, place: str
 ) -> None:
@@ -69,7 +77,7 @@ def test_a_child_reads_and_commits_and_so_does_its_parent_after_it(
     assert ids(log) == [0, 1, 2, 3]
 
 
-FULL = [("forkserver", "on S3"), ("spawn", "on S3")]
+FULL = [("forkserver", "on S3"), ("forkserver", "on a disk"), ("spawn", "on S3")]
 """Each of their parts is in a different state."""
 
 

@@ -28,6 +28,7 @@ from tests.support.tables import PROTOCOL, add, metadata
 FIRST = 1_000_000
 ARROW = "bytes of Arrow"
 ROW = pa.table({"id": [1], "p": ["a"]})
+FULL = pytest.mark.full
 
 
 class WeighingStorage(CountingStorage):
@@ -157,16 +158,16 @@ def open_removes(root: Path, number: int) -> Callable[[DeltaLog], object]:
     [
         pytest.param(write_partitions, 100, id="partitions are written"),
         pytest.param(append_to_partitions, 100, id="a row is appended to one of many partitions"),
-        pytest.param(read_partitions, 100, id="all partitions are read"),
+        pytest.param(read_partitions, 100, id="all partitions are read", marks=FULL),
         pytest.param(open_commits, 150, id="commits without a checkpoint are opened"),
-        pytest.param(read_history, 150, id="commits are shown as history"),
-        pytest.param(append_to_commits, 150, id="a row is appended behind commits"),
+        pytest.param(read_history, 150, id="commits are shown as history", marks=FULL),
+        pytest.param(append_to_commits, 150, id="a row is appended behind commits", marks=FULL),
         pytest.param(write_columns, 400, id="columns are written"),
-        pytest.param(append_columns, 400, id="columns are appended"),
-        pytest.param(filter_columns, 400, id="files are found by one of many columns"),
-        pytest.param(read_columns, 400, id="columns are read"),
+        pytest.param(append_columns, 400, id="columns are appended", marks=FULL),
+        pytest.param(filter_columns, 400, id="files are found by one of many columns", marks=FULL),
+        pytest.param(read_columns, 400, id="columns are read", marks=FULL),
         pytest.param(overwrite, 10_000, id="files are removed by an overwrite"),
-        pytest.param(open_removes, 10_000, id="removes are opened"),
+        pytest.param(open_removes, 10_000, id="removes are opened", marks=FULL),
     ],
 )
 def test_twice_as_many_take_twice_the_work_at_most(

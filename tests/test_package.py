@@ -49,10 +49,16 @@ def test_an_import_brings_no_spark_dagster_pandas_or_sql() -> None:
 @pytest.mark.parametrize(
     "use",
     [
-        pytest.param("table.snapshot().files(('path', 'size'))", id="listing files"),
-        pytest.param("table.history()", id="reading the history"),
+        pytest.param(
+            "table.snapshot().files(('path', 'size'))", id="listing files", marks=pytest.mark.full
+        ),
+        pytest.param("table.history()", id="reading the history", marks=pytest.mark.full),
         pytest.param("da.to_table(table)", id="reading rows"),
-        pytest.param("da.write(table, pa.ipc.open_stream(sys.argv[2]))", id="writing rows"),
+        pytest.param(
+            "da.write(table, pa.ipc.open_stream(sys.argv[2]))",
+            id="writing rows",
+            marks=pytest.mark.full,
+        ),
         pytest.param(
             "da.write(sys.argv[1] + '2', pa.ipc.open_stream(sys.argv[2]), partition_by=['name'])",
             id="writing rows of partitions",
@@ -155,8 +161,8 @@ print([4, 9] if json.loads(shown.output)["num_files"] == 1 else shown.output)
     ("extras", "program"),
     [
         pytest.param([], ROWS, id="the log, rows and maintenance without an extra"),
-        pytest.param(["dagster"], ASSET, id="assets of Dagster"),
-        pytest.param(["cli"], COMMAND, id="the command"),
+        pytest.param(["dagster"], ASSET, id="assets of Dagster", marks=pytest.mark.full),
+        pytest.param(["cli"], COMMAND, id="the command", marks=pytest.mark.full),
     ],
 )
 def test_an_extra_installs_all_that_it_needs(

@@ -22,6 +22,7 @@ def test_the_shards_hold_each_file_once(count: int) -> None:
     assert sorted(file for part in parts for file in part) == FILES
 
 
+@pytest.mark.full
 def test_the_shards_of_a_collection_hold_each_test_once() -> None:
     whole = collected_tests("")
     parts = [collected_tests(f"{number}/2") for number in (1, 2)]

@@ -69,7 +69,15 @@ def columns_of(depth: str) -> Mapping[str, tuple[DataType, Any, Any]]:
     return {f"c{n}": (wrap_type(t), value, wrap(value)) for n, (t, value) in enumerate(pairs)}
 
 
-@pytest.mark.parametrize("surface", ["update", "matched", "not matched", "by source"])
+@pytest.mark.parametrize(
+    "surface",
+    [
+        "update",
+        "not matched",
+        pytest.param("matched", marks=pytest.mark.full),
+        pytest.param("by source", marks=pytest.mark.full),
+    ],
+)
 @pytest.mark.parametrize("depth", ["a column", "a field deep down"])
 def test_arguments_of_an_operation_are_read(tmp_path: Path, depth: str, surface: str) -> None:
     columns = columns_of(depth)

@@ -69,12 +69,13 @@ Change = Callable[[Path], Any]
 DELETES: Sequence[Change] = (delete_one_of_each, merge_that_deletes_one_of_each)
 UPDATES: Sequence[Change] = (update_one_of_each, merge_one_of_each)
 CHANGES = (*DELETES, *UPDATES)
+ALL_AT_ONCE = "tracked, mapped, partitioned, feed"
 LAYOUTS: Mapping[str, tuple[Mapping[str, str], Sequence[str]]] = {
     "plain": ({}, ()),
     "partitioned": ({}, ("p",)),
     "mapped, partitioned": (MAPPED, ("p",)),
     "tracked, feed": ({**TRACKED, **FEED}, ()),
-    "tracked, mapped, partitioned, feed": ({**TRACKED, **MAPPED, **FEED}, ("p",)),
+    ALL_AT_ONCE: ({**TRACKED, **MAPPED, **FEED}, ("p",)),
 }
 
 
@@ -92,7 +93,13 @@ def by_id(found: Sequence[Row]) -> list[Row]:
     return sorted(found, key=lambda row: row["id"])
 
 
-@pytest.mark.parametrize("layout", list(LAYOUTS))
+@pytest.mark.parametrize(
+    "layout",
+    [
+        pytest.param(name, marks=() if name in ("plain", ALL_AT_ONCE) else pytest.mark.full)
+        for name in LAYOUTS
+    ],
+)
 @pytest.mark.parametrize("change", CHANGES, ids=lambda each: each.__name__)
 def test_rows_of_small_files_go_to_one_file_for_each_partition(
     tmp_path: Path, change: Change, layout: str

@@ -110,8 +110,16 @@ def screenshots(tmp_path: Path) -> Path:
     ("asset", "healthy", "figures"),
     [
         pytest.param("orders", False, f"version {COMMITS - 1}, 36 rows, 12 files", id="in need"),
-        pytest.param("returns", True, f"version {COMMITS - 1}, 36 rows, 12 files", id="maintained"),
-        pytest.param("revenue", True, "version 0, 3 rows, 1 file,", id="new"),
+        pytest.param(
+            "returns",
+            True,
+            f"version {COMMITS - 1}, 36 rows, 12 files",
+            id="maintained",
+            marks=pytest.mark.full,
+        ),
+        pytest.param(
+            "revenue", True, "version 0, 3 rows, 1 file,", id="new", marks=pytest.mark.full
+        ),
     ],
 )
 def test_an_asset_page_shows_the_table_at_first_sight(
@@ -141,6 +149,7 @@ def test_an_asset_page_shows_the_table_at_first_sight(
     page.screenshot(path=screenshots / f"{asset}-checks.png", animations="disabled")
 
 
+@pytest.mark.full
 def test_an_asset_page_has_plots_of_the_table(page: Page, screenshots: Path) -> None:
     page.set_viewport_size({"width": 1280, "height": 1250})
     page.goto("/assets/orders?view=overview")
@@ -167,6 +176,7 @@ def test_an_own_check_comes_first_and_health_links_to_its_cure(
     expect(page.get_by_text("optimize").first).to_be_visible()
 
 
+@pytest.mark.full
 def test_a_maintained_table_says_in_a_sentence_what_was_done(page: Page, screenshots: Path) -> None:
     page.goto("/assets/returns?view=events")
     sentence = re.compile(r"Compacted 12 files \(.* KiB\) into 1 \(.* B\) and wrote a checkpoint\.")

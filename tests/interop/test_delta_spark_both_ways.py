@@ -79,6 +79,7 @@ def partition_texts(table: Path, version: int) -> list[dict[str, str | None]]:
     )
 
 
+@pytest.mark.full
 def test_partition_values_of_every_type_are_the_same_text_to_both(
     delta_spark: DeltaSpark, tmp_path: Path
 ) -> None:

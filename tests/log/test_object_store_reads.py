@@ -147,6 +147,7 @@ def test_commits_are_read_at_the_same_time(s3_server: S3Server, tmp_path: Path) 
         assert s3_server.most_held == 16
 
 
+@pytest.mark.full
 def test_a_forked_process_reads_at_the_same_time_as_well(
     s3_server: S3Server, tmp_path: Path
 ) -> None:
@@ -234,7 +235,10 @@ damages = pytest.mark.parametrize(
 
 
 @damages
-@pytest.mark.parametrize("num_files", [3, 20_000], ids=["small", "large"])
+@pytest.mark.parametrize(
+    "num_files",
+    [pytest.param(3, id="small", marks=pytest.mark.full), pytest.param(20_000, id="large")],
+)
 def test_a_damaged_checkpoint_is_an_error_that_names_it(
     in_memory: Callable[[bytes], DeltaLog],
     tmp_path: Path,

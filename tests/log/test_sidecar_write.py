@@ -165,6 +165,7 @@ def test_expired_tombstones_go_and_the_others_stay(tmp_path: Path) -> None:
     assert len(log.snapshot().tombstones()) == 0
 
 
+@pytest.mark.full
 def test_small_sidecars_are_folded_so_that_they_stay_few(tmp_path: Path) -> None:
     log = checkpointed(tmp_path, [files(0, 1)])
     num_files, counts = 24, []

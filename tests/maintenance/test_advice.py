@@ -108,16 +108,14 @@ READS: Mapping[str, Callable[[int], Predicate]] = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("column", "mapping"),
     [
         ("id", "none"),
         ("name", "name"),
         ("place.x", "name"),
-        *(
-            pytest.param(column, "none", marks=pytest.mark.full)
-            for column in ("time", "price", "weight", "place.x")
-        ),
+        *((column, "none") for column in ("time", "price", "weight", "place.x")),
     ],
 )
 def test_promises_about_a_column_are_kept(table_of: TableOf, column: str, mapping: str) -> None:
@@ -135,6 +133,7 @@ def test_promises_about_a_column_are_kept(table_of: TableOf, column: str, mappin
     assert promised(advice, column) > 0.2
 
 
+@pytest.mark.full
 def test_columns_that_are_filtered_by_turns_are_best_together(table_of: TableOf) -> None:
     log = table_of()
     numbers = some_numbers()
@@ -155,6 +154,7 @@ def test_a_column_that_adds_nothing_is_not_advised(table_of: TableOf) -> None:
     assert [each.columns for each in advise(log).layouts] == [("id",), ("name",)]
 
 
+@pytest.mark.full
 def test_partitions_are_laid_out_by_themselves(table_of: TableOf) -> None:
     log = table_of(partition_by=["part"])
     reads = read(log, [READS["id"](n) & (col("part") == "a") for n in some_numbers()])

@@ -123,6 +123,7 @@ def assert_cheap(table: Late, num_commits: int, every: int) -> None:
     assert sorted(rows) == list(range(ROWS * num_commits))
 
 
+@pytest.mark.full
 def test_data_that_lie_everywhere_are_not_rewritten_again_and_again(tmp_path: Path) -> None:
     table = Late(tmp_path, "number", 1.0, target_size=30_000)
     for number in range(1, 61):

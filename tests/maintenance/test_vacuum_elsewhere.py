@@ -82,6 +82,7 @@ def days_later(days: float) -> int:
     return time.time_ns() // 1_000_000 + int(days * DAY_MS)
 
 
+@pytest.mark.full
 def test_directories_of_an_object_store_are_listed_several_at_a_time(
     s3_server: S3Server,
 ) -> None:

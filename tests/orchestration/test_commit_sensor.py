@@ -473,6 +473,7 @@ def many_commits(table: TableRef, count: int) -> None:
     create_checkpoint(table.uri)
 
 
+@pytest.mark.full
 def test_a_backlog_larger_than_a_tick_is_reported_completely_and_once(
     orders: TableRef, instance: dg.DagsterInstance
 ) -> None:

@@ -99,7 +99,12 @@ class Lake:
     ("kind", "rerun"),
     [
         pytest.param("days and regions", "backfill", id="the backfill, by its id"),
-        pytest.param("days", "from failure", id="days, each run from its failure"),
+        pytest.param(
+            "days",
+            "from failure",
+            id="days, each run from its failure",
+            marks=pytest.mark.full,
+        ),
         *(
             pytest.param(kind, rerun, marks=pytest.mark.full)
             for kind in JOBS
@@ -148,7 +153,7 @@ def check_runs(lake: Lake, rerun: str) -> None:
     lake.check()
 
 
-@pytest.mark.parametrize("rerun", ["all", "backfill"])
+@pytest.mark.parametrize("rerun", [pytest.param("all", marks=pytest.mark.full), "backfill"])
 @pytest.mark.parametrize(
     ("kind", "point"),
     [

@@ -118,6 +118,7 @@ def test_a_maintained_table_is_healthy_at_once(
     assert set(shown(instance).values()) == {True}
 
 
+@pytest.mark.full
 def test_a_table_that_the_fleet_job_maintained_is_healthy_at_once(
     tmp_path: Path, location: dg.Definitions, instance: dg.DagsterInstance
 ) -> None:
@@ -144,7 +145,13 @@ def test_a_commit_of_another_writer_leaves_our_checks_evaluated(
     }
 
 
-@pytest.mark.parametrize("error", [OSError("the store is away"), ValueError("a fault of ours")])
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError("the store is away"),
+        pytest.param(ValueError("a fault of ours"), marks=pytest.mark.full),
+    ],
+)
 def test_a_check_that_raises_an_error_fails_and_stops_neither_a_tick_nor_a_run(
     tmp_path: Path,
     location: dg.Definitions,

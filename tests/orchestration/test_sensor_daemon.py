@@ -50,7 +50,7 @@ SETTINGS = "telemetry:\n  enabled: false\n"
 @pytest.mark.parametrize(
     "is_restarted",
     [
-        pytest.param(False, id="a daemon that goes on"),
+        pytest.param(False, id="a daemon that goes on", marks=pytest.mark.full),
         pytest.param(True, id="and one that was off for a while", marks=pytest.mark.full),
     ],
 )

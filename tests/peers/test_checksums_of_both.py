@@ -24,7 +24,7 @@ def checksum(root: Path) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "configuration",
     [
-        pytest.param({}, id="plain"),
+        pytest.param({}, id="plain", marks=pytest.mark.full),
         pytest.param(
             {"delta.enableRowTracking": "true", "delta.enableInCommitTimestamps": "true"},
             id="row tracking and in-commit timestamps",

@@ -42,7 +42,11 @@ def committed(root: Path, version: int) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    "append", [pytest.param(da.write, id="ours"), pytest.param(by_deltalake, id="deltalake's")]
+    "append",
+    [
+        pytest.param(da.write, id="ours"),
+        pytest.param(by_deltalake, id="deltalake's", marks=pytest.mark.full),
+    ],
 )
 def test_a_commit_that_was_acknowledged_is_replaced_by_one_of_delta_spark(
     delta_spark: DeltaSpark, tmp_path: Path, append: Append

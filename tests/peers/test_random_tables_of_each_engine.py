@@ -189,6 +189,7 @@ def _ends(values: Sequence[Any]) -> Iterable[Any]:
     return (min(known), max(known)) if known else ()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("seed", SEEDS)
 def test_rows_and_statistics_are_the_same(
     tmp_path: Path,

@@ -64,6 +64,7 @@ def wide_frame(spark: SparkSession, tmp_path: Path) -> Any:
     return spark.read.parquet(str(tmp_path / "wide.parquet"))
 
 
+@pytest.mark.full
 def test_an_append_widens_as_delta_sparks_does(
     delta_spark: DeltaSpark, tmp_path: Path, wide_frame: Any
 ) -> None:

@@ -90,6 +90,7 @@ def test_a_change_of_rows_is_no_recorded_read(table: DeltaLog) -> None:
     assert recorded(table) == []
 
 
+@pytest.mark.full
 def test_records_are_bounded_and_the_newest_stay(table: DeltaLog) -> None:
     snapshot = table.snapshot()
     for number in range(3 * NUM_SLOTS):

@@ -41,6 +41,7 @@ def test_steps_of_the_user_keep_theirs_whatever_an_engine_does(
     assert is_reported(spark)
 
 
+@pytest.mark.full
 def test_none_is_kept_until_the_last_engine_is_done(spark: SparkSession) -> None:
     with omitting_call_sites():
         with omitting_call_sites():

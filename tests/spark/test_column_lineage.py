@@ -259,12 +259,14 @@ def test_an_input_without_rows_is_known_too(spark: SparkSession, tmp_path: Path)
     assert lineage(read.selectExpr("x + 1 AS y")) == {"y": {"i.x"}}
 
 
+@pytest.mark.full
 def test_a_large_plan_is_not_followed(frames: dict[str, DataFrame]) -> None:
     sums = [f"a + {number}" for number in range(MOST_PARTS // 3)]
     for some, found in ((sums[:100], {"x": {"o.a"}}), (sums, {})):
         assert lineage(frames["o"].selectExpr(f"array({', '.join(some)}) AS x")) == found
 
 
+@pytest.mark.full
 def test_reading_a_plan_needs_a_constant_number_of_calls(
     spark: SparkSession, frames: dict[str, DataFrame], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -68,6 +68,7 @@ def make(table: Path, day: str) -> None:
         da.write(table, pa.table(rows), mode="append")
 
 
+@pytest.mark.full
 @texts(in_each_run="a variable")
 def test_delete_and_update_change_the_rows_that_are_meant(
     spark: SparkSession, tmp_path: Path, text: str, day: str

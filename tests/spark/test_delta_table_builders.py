@@ -103,6 +103,7 @@ def test_a_merge_knows_both_sides_by_their_aliases(
     assert values(items) == {"a": -1, "b": 0, "c": 3, "d": 4, "e": -5}
 
 
+@pytest.mark.full
 def test_a_view_is_known_by_its_name(items: DeltaTable, news: DataFrame) -> None:
     news.createOrReplaceTempView("updates")
     source = news.sparkSession.table("updates")
@@ -112,6 +113,7 @@ def test_a_view_is_known_by_its_name(items: DeltaTable, news: DataFrame) -> None
     assert values(items) == {"a": -1, "b": 0, "c": 3, "d": 4}
 
 
+@pytest.mark.full
 def test_all_columns_match_the_table(items: DeltaTable, news: DataFrame) -> None:
     more = news.selectExpr("k AS key", "v AS value", "1 AS extra").alias("s")
     items.alias("t").merge(more, "t.key = s.key").whenMatchedUpdateAll(
@@ -170,6 +172,7 @@ def test_a_column_that_a_clause_sets_is_added_if_the_source_has_it(
     assert evolved(items) == [("a", 1, 0), ("b", 2, 1), ("c", 3, None), ("d", 4, None)]
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("auto_merge")
 def test_columns_of_the_source_are_added_if_the_session_says_so(
     items: DeltaTable, news: DataFrame
@@ -365,6 +368,7 @@ def test_a_filter_of_partitions_is_any_condition_of_sparks(
     assert [row.metrics.numFilesRemoved for row in done] == [num_removed]
 
 
+@pytest.mark.full
 def test_rows_are_ordered_by_several_columns(spark: SparkSession, tmp_path: Path) -> None:
     for start in (0, 50):
         rows_of_file = spark.range(start, start + 50).selectExpr("id % 7 AS a", "id % 27 AS b")

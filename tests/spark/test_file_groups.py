@@ -74,6 +74,7 @@ def test_columns_hold_the_groups_that_files_one_by_one_make(
     assert columns[1:] == groups_of(by_values)[1:]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("sent_bytes", [0, 1 << 30], ids=["by a file", "by Py4J"])
 def test_a_table_of_many_partitions_is_read_whole_and_by_filter(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sent_bytes: int

@@ -122,6 +122,7 @@ def codecs_of(root: Path) -> list[str]:
     ]
 
 
+@pytest.mark.full
 def test_a_rewrite_reports_no_changes_to_streams(tmp_path: Path, delta: SparkSession) -> None:
     for n in (1, 2, 3, 4):
         writer = numbers(delta, n, n).write.format("delta").mode("append").partitionBy("p")
@@ -142,6 +143,7 @@ def test_a_rewrite_reports_no_changes_to_streams(tmp_path: Path, delta: SparkSes
     assert delta.table("told").count() == 0
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("changed", "properties", "reason"),
     [

@@ -77,6 +77,7 @@ def test_steps_of_the_multiprocess_executor_record_it_for_each_partition(
     assert SHOWN not in metadata_of(instance, shop)
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("spark")
 @pytest.mark.parametrize(
     ("declared", "shown"),
@@ -86,9 +87,7 @@ def test_steps_of_the_multiprocess_executor_record_it_for_each_partition(
             {"one": [dg.TableColumnDep(ORDERS, "pieces")]},
             id="what is declared is all that is shown",
         ),
-        pytest.param(
-            {}, {}, id="nothing is shown if nothing is what is declared", marks=pytest.mark.full
-        ),
+        pytest.param({}, {}, id="nothing is shown if nothing is what is declared"),
     ],
 )
 def test_the_declared_idempotency_counts(

@@ -145,6 +145,7 @@ def test_rows_are_written_at_once_where_all_files_are_sure_to_be_touched(
     assert_nothing_else_is_there(tmp_path)
 
 
+@pytest.mark.full
 def test_another_merge_needs_no_other_code(
     spark: SparkSession, tmp_path: Path, passes: Passes
 ) -> None:
@@ -161,6 +162,7 @@ def test_another_merge_needs_no_other_code(
     assert compiled.getCount() == num_before
 
 
+@pytest.mark.full
 def test_written_rows_are_discarded_for_untouched_files(
     spark: SparkSession, tmp_path: Path, passes: Passes
 ) -> None:
@@ -228,6 +230,7 @@ def test_rows_of_the_source_in_many_blocks_and_tasks_are_distinguished(
     }
 
 
+@pytest.mark.full
 def test_keys_that_are_null_or_beyond_the_tables_type_are_new(
     spark: SparkSession, tmp_path: Path, passes: Passes
 ) -> None:
@@ -492,11 +495,12 @@ def test_sources_that_are_not_sent_whole_or_have_many_rows_look_for_pairs(
     assert values(tmp_path) == dict.fromkeys(range(300_000), 2)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "broken",
     [
-        pytest.param(10, id="of the table", marks=pytest.mark.full),
-        pytest.param(-7, id="of the source, outside the range", marks=pytest.mark.full),
+        pytest.param(10, id="of the table"),
+        pytest.param(-7, id="of the source, outside the range"),
         pytest.param(500, id="of the source, and late"),
     ],
 )

@@ -85,7 +85,12 @@ def test_a_path_is_no_text_of_sql(session: SparkSession, tmp_path: Path) -> None
 
 @pytest.mark.spark
 @pytest.mark.parametrize(
-    "name", [VARIABLE, HELD, pytest.param("${env:HOME}", marks=pytest.mark.full)]
+    "name",
+    [
+        VARIABLE,
+        pytest.param(HELD, marks=pytest.mark.full),
+        pytest.param("${env:HOME}", marks=pytest.mark.full),
+    ],
 )
 @pytest.mark.parametrize("vectors", ["false", pytest.param("true", marks=pytest.mark.full)])
 def test_a_name_of_a_column_is_no_variable(
@@ -131,6 +136,7 @@ def test_a_value_is_no_variable(session: SparkSession, tmp_path: Path) -> None:
     assert len(da.to_table(tmp_path)) == 0
 
 
+@pytest.mark.full
 @pytest.mark.spark
 def test_merges_of_assets_hold_no_variables(session: SparkSession, tmp_path: Path) -> None:
     data = pa.table({VARIABLE: ["1", "${env}"], "id": [1, 2], "n": [1, 1]})
@@ -157,6 +163,7 @@ def test_merges_of_assets_hold_no_variables(session: SparkSession, tmp_path: Pat
     assert rows(da.to_table(tmp_path)) == rows(pa.concat_tables([data.slice(0, 1), source]))
 
 
+@pytest.mark.full
 @pytest.mark.spark
 @pytest.mark.parametrize("name", ["_metadata", "_tmp_metadata_row_index"])
 def test_names_of_sparks_own_columns_are_names_of_a_table(

@@ -41,6 +41,7 @@ from tests.support.argument_values import (
 )
 
 
+@pytest.mark.full
 def test_an_update_keeps_values_of_every_type(spark: SparkSession, tmp_path: Path) -> None:
     keeps_values(lambda root, argument: ds.update(spark, root, argument), tmp_path, 1)
 
@@ -134,6 +135,7 @@ def by_builder(spark: SparkSession, root: Path) -> None:
     DeltaTable.create(spark).location(str(root)).addColumns(schema).execute()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "make",
     [by_write, by_merge_schema, by_overwrite_schema, by_merge, by_format, by_builder],
@@ -273,6 +275,7 @@ def test_rows_are_changed_by_the_value_of_a_literal(
     assert da.to_table(root)["id"].to_pylist() == [n for n in (1, 2) if n not in ids]
 
 
+@pytest.mark.full
 def test_a_merge_takes_conditions_of_enums(
     spark: SparkSession, partitioned: Path, tmp_path: Path
 ) -> None:

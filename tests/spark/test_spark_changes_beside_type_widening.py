@@ -102,6 +102,7 @@ def test_a_change_that_was_staged_before_the_type_was_widened_is_run_again(
     check(spark, tmp_path, CHANGES[change])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("change", "vectors"), CASES)
 def test_a_type_is_widened_after_values_of_the_old_type_were_committed(
     spark: SparkSession, tmp_path: Path, change: Change, vectors: str

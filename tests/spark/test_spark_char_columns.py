@@ -57,6 +57,7 @@ def test_a_longer_value_than_the_type_allows_is_refused(
     assert da.to_table(limited).equals(before)
 
 
+@pytest.mark.full
 def test_an_update_to_a_longer_value_is_refused(spark: SparkSession, limited: DeltaLog) -> None:
     with pytest.raises(InvalidRequestError, match="column v holds at most 3 characters"):
         ds.update(spark, limited, {"v": "'abcd'"}, "id = 2")
@@ -88,6 +89,7 @@ def test_a_frame_says_the_type_in_sql(spark: SparkSession, limited: DeltaLog) ->
     assert described.metadata == {"__CHAR_VARCHAR_TYPE_STRING": "char(3)"}
 
 
+@pytest.mark.full
 def test_a_merge_matches_a_key_only_with_its_padding(
     spark: SparkSession, limited: DeltaLog
 ) -> None:

@@ -76,7 +76,7 @@ ASSIGNMENTS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
 @cases(
     {
         "a literal": "vectors",
-        "an expression": "feed and vectors",
+        "an expression": "",
         "a null": "mapped by name",
         "a move": "tracking, feed and vectors",
         "a key": "files",
@@ -94,7 +94,8 @@ def test_an_update_is_that_of_the_arrow_engine(
     assert (found.version, seen(second)) == (expected.version, seen(first))
 
 
-@pytest.mark.parametrize("way", [pytest.param("files", marks=pytest.mark.full), "vectors"])
+@pytest.mark.full
+@pytest.mark.parametrize("way", ["files", "vectors"])
 def test_a_condition_on_the_time_is_evaluated_once(
     spark: SparkSession, tmp_path: Path, way: str
 ) -> None:
@@ -180,6 +181,7 @@ def test_rows_that_break_a_rule_leave_no_vector(spark: SparkSession, tmp_path: P
     refuses(lambda: update({"id": None}, "id > 1"), tmp_path, "NOT NULL")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("value", ["3000000000", "'red'", "1.5D"])
 def test_a_partition_column_gets_no_value_that_its_type_cannot_hold(
     spark: SparkSession, tmp_path: Path, value: str
@@ -217,6 +219,7 @@ def test_immutable_columns_are_refused(spark: SparkSession, tmp_path: Path) -> N
     refuses(lambda: ds.delete(spark, tmp_path, "id = 1"), tmp_path, "append-only")
 
 
+@pytest.mark.full
 def test_nan_is_found_whatever_statistics_say(spark: SparkSession, tmp_path: Path) -> None:
     frame = spark.sql("SELECT id, IF(id = 3, double('NaN'), double(id)) AS x FROM range(10)")
     ds.write(frame, tmp_path)
@@ -265,6 +268,7 @@ def test_no_row_is_read_of_files_that_are_left_out(spark: SparkSession, tmp_path
         ds.update(spark, tmp_path, {"v": 0}, "length(p) > 2")
 
 
+@pytest.mark.full
 def test_changed_properties_are_respected(spark: SparkSession, tmp_path: Path) -> None:
     make(tmp_path, "files", partitioned=False)
     set_properties(tmp_path, {**VECTORS, **FEED})

@@ -28,6 +28,7 @@ EMPTY_AND_FILLED = pa.table({"id": [1, 2], "p": ["", "a"]})
 NULL_AND_FILLED = [{"id": 1, "p": None}, {"id": 2, "p": "a"}]
 
 
+@pytest.mark.full
 def test_an_empty_text_of_deltalake_is_read_and_chosen_as_null(
     spark: SparkSession, tmp_path: Path, way: str
 ) -> None:
@@ -41,6 +42,7 @@ def test_an_empty_text_of_deltalake_is_read_and_chosen_as_null(
     assert rows_of(ds.read(spark, tmp_path)) == [NULL_AND_FILLED[1], {"id": 7, "p": None}]
 
 
+@pytest.mark.full
 def test_rules_and_generated_columns_see_null(spark: SparkSession, tmp_path: Path) -> None:
     made = {"g": "coalesce(p, 'none')", "q": "substring(s, 1, 1)"}
     generated = [
@@ -95,6 +97,7 @@ MEETING: dict[str, Callable[[], Any]] = {
 """Conditions that match two empty texts, but not two nulls."""
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("message", MEETING)
 def test_a_row_is_not_inserted_that_would_meet_its_source_if_it_were_not_null(
     spark: SparkSession, tmp_path: Path, message: str
@@ -110,6 +113,7 @@ def test_a_row_is_not_inserted_that_would_meet_its_source_if_it_were_not_null(
     assert files_under(tmp_path) == before
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "condition",
     [
@@ -128,6 +132,7 @@ def test_an_empty_text_is_inserted_where_the_condition_does_not_turn_on_it(
     assert rows(da.to_table(tmp_path)) == NULL_AND_FILLED
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("nullable", [True, False], ids=["nullable", "NOT NULL"])
 def test_an_empty_text_of_a_char_partition_is_its_spaces(
     spark: SparkSession, tmp_path: Path, *, nullable: bool

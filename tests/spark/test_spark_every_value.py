@@ -75,7 +75,7 @@ SOME, ALL = ["a key", "a field deep down"], list(DEPTHS)
     ("surface", "depths", "most"),
     [
         ("update", SOME, 1),
-        ("not matched", SOME, 1),
+        pytest.param("not matched", SOME, 1, marks=FULL),
         *(
             pytest.param(surface, ALL, 3, marks=FULL)
             for surface in ("update", "matched", "not matched", "by source")
@@ -209,6 +209,7 @@ def test_a_predicate_finds_the_rows_with_the_value_or_is_refused(
         assert found[f"{number}"].to_pylist()[: len(stored)] == expected, (data_type, value)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("data_type", PARTITIONED)
 def test_a_partition_has_the_value_that_was_written(
     spark: SparkSession, tmp_path: Path, data_type: DataType

@@ -55,7 +55,8 @@ def opened(log: DeltaLog) -> int:
     return count
 
 
-@pytest.mark.parametrize("curve", ["zorder", pytest.param("hilbert", marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("curve", ["zorder", "hilbert"])
 def test_reads_open_as_few_files_as_after_the_arrow_engine(
     spark: SparkSession, tmp_path: Path, curve: str
 ) -> None:
@@ -193,6 +194,7 @@ def _is_nan(value: object) -> bool:
     return isinstance(value, float) and math.isnan(value)
 
 
+@pytest.mark.full
 def test_rows_of_one_value_are_cut_where_they_would_be_far_too_large(
     spark: SparkSession, tmp_path: Path
 ) -> None:

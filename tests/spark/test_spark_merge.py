@@ -66,12 +66,12 @@ def frame_of(spark: SparkSession, table: pa.Table) -> DataFrame:
     {
         "upsert": "files",
         "update": "",
-        "update some": "vectors",
+        "update some": "",
         "delete": "",
         "delete some": "mapped by id with vectors",
         "insert": "",
-        "insert values": "tracking",
-        "in order": "feed",
+        "insert values": "",
+        "in order": "",
         "others deleted": "mapped by name",
         "others updated": "",
         "all of it": "tracking, feed and vectors",
@@ -86,13 +86,14 @@ def test_a_merge_is_that_of_the_arrow_engine(
     assert (found.version, seen(second)) == (expected.version, seen(first))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("kind", "chosen"),
     [
-        pytest.param("feed and vectors", "all of it", marks=pytest.mark.full),
+        ("feed and vectors", "all of it"),
         ("files", "upsert"),
-        pytest.param("files", "in order", marks=pytest.mark.full),
-        pytest.param("feed and vectors", "delete", marks=pytest.mark.full),
+        ("files", "in order"),
+        ("feed and vectors", "delete"),
     ],
 )
 def test_a_merge_of_many_pairs_is_that_of_few(
@@ -127,6 +128,7 @@ def test_places_with_the_same_number_are_distinguished(
     assert found == {number: 0 if number % 3 else number + 100 for number in range(40)}
 
 
+@pytest.mark.full
 def test_rows_that_stay_are_counted_without_statistics_too(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -142,6 +144,7 @@ def test_rows_that_stay_are_counted_without_statistics_too(
     assert seen(untold) == seen(reported)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("on", "kind", "chosen"),
     [
@@ -151,25 +154,11 @@ def test_rows_that_stay_are_counted_without_statistics_too(
             "feed and vectors",
             "all of it",
         ),
-        pytest.param("target.v = source.v - 1", "files", "all of it", marks=pytest.mark.full),
-        pytest.param(
-            "target.id = source.id AND source.v > 30",
-            "feed and vectors",
-            "upsert",
-            marks=pytest.mark.full,
-        ),
-        pytest.param(
-            "target.id = source.id AND source.v > 30", "files", "all of it", marks=pytest.mark.full
-        ),
-        pytest.param(
-            "target.id = source.id AND target.p = source.p",
-            "feed and vectors",
-            "all of it",
-            marks=pytest.mark.full,
-        ),
-        pytest.param(
-            "target.v = source.v - 1", "feed and vectors", "upsert", marks=pytest.mark.full
-        ),
+        ("target.v = source.v - 1", "files", "all of it"),
+        ("target.id = source.id AND source.v > 30", "feed and vectors", "upsert"),
+        ("target.id = source.id AND source.v > 30", "files", "all of it"),
+        ("target.id = source.id AND target.p = source.p", "feed and vectors", "all of it"),
+        ("target.v = source.v - 1", "feed and vectors", "upsert"),
     ],
 )
 def test_conditions_besides_the_key_are_respected(
@@ -306,6 +295,7 @@ AS_VALUES, AS_RANGES, IN_ONE_JOB = 100, 2, 1000
 """Thresholds that send the keys of 50 rows in each of two tasks down three code paths."""
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("key", "few_rows"),
     [
@@ -313,10 +303,6 @@ AS_VALUES, AS_RANGES, IN_ONE_JOB = 100, 2, 1000
             key,
             few_rows,
             id=f"{key}, up to {few_rows} rows",
-            marks=()
-            if (key, few_rows)
-            in {("whole number", AS_VALUES), ("date", AS_RANGES), ("text", IN_ONE_JOB)}
-            else pytest.mark.full,
         )
         for key in KEYS
         for few_rows in (AS_RANGES, AS_VALUES, IN_ONE_JOB)
@@ -358,9 +344,8 @@ def test_a_null_in_a_source_meets_nothing_and_two_meet_no_more(
         ds.merge(tmp_path, source, "target.id <=> source.id").when_matched_update_all().execute()
 
 
-@pytest.mark.parametrize(
-    "text", ["lpad(id, 7, '0')", pytest.param("CAST(NULL AS string)", marks=pytest.mark.full)]
-)
+@pytest.mark.full
+@pytest.mark.parametrize("text", ["lpad(id, 7, '0')", "CAST(NULL AS string)"])
 def test_many_keys_that_are_texts_or_null(spark: SparkSession, tmp_path: Path, text: str) -> None:
     ds.write(
         spark.sql("SELECT lpad(id, 7, '0') AS id, 0L AS v FROM range(0, 300000, 50000)"), tmp_path
@@ -463,6 +448,7 @@ def test_arguments_of_other_kinds_are_refused(spark: SparkSession, unchanged: Pa
         ds.merge(unchanged, stream, ON_ID)
 
 
+@pytest.mark.full
 def test_keys_beyond_the_tables_type_meet_nothing(spark: SparkSession, tmp_path: Path) -> None:
     da.write(tmp_path, pa.table({"id": pa.array([1, 2**31 - 1], pa.int32()), "v": [0, 0]}))
     source = spark.createDataFrame([(1, 1), (2**40, 2), (-(2**40), 3)], "id long, v long")
@@ -506,6 +492,7 @@ def test_keys_of_a_source_whose_tasks_are_even_are_taken_by_one_job(
     assert (num_jobs == 1) == is_one_job
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("engine", [da, ds], ids=["arrow", "spark"])
 def test_a_struct_without_some_fields_takes_no_values_from_rows(
     spark: SparkSession, tmp_path: Path, engine: Any

@@ -214,6 +214,7 @@ def test_a_profile_is_looked_up_by_spark_itself(
     assert keys_used(requests) == {"key-of-profile"}
 
 
+@pytest.mark.full
 def test_new_credentials_of_a_bucket_take_the_place_of_the_old(
     store_spark: SparkSession, s3_server: S3Server, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -392,6 +393,7 @@ NO_DATA_FILES = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("failure", NO_DATA_FILES)
 def test_a_store_that_takes_no_data_file_is_an_error_after_some_tries(
     store_spark: SparkSession, s3_server: S3Server, failure: Failure
@@ -560,6 +562,7 @@ def test_a_file_that_is_gone_is_one_sentence(
         ds.write(frame, target)
 
 
+@pytest.mark.full
 def test_files_outside_of_the_table_have_options_of_their_own(
     store_spark: SparkSession, s3_server: S3Server, tmp_path: Path
 ) -> None:

@@ -66,6 +66,7 @@ def test_an_error_of_a_listener_cancels_the_call(spark: SparkSession) -> None:
     assert list(spark.sparkContext.statusTracker().getActiveJobsIds()) == []
 
 
+@pytest.mark.full
 def test_progress_of_a_read_is_reported_to_a_listener(spark: SparkSession) -> None:
     events: list[Event] = []
     with ds.show_progress(spark, events.append):

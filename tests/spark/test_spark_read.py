@@ -336,6 +336,7 @@ HIDDEN = ["_hidden.parquet", ".hidden.parquet", "_metadata", "_common_metadata",
 UNUSUAL = ["_dir/f.parquet", ".dir/f.parquet", "_a=b.parquet"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("partition_by", [[], ["p"]], ids=["", "partitioned"])
 def test_files_are_read_whatever_their_names_as_delta_spark_does(
     tmp_path: Path, spark: SparkSession, way: str, partition_by: list[str]
@@ -666,6 +667,7 @@ def test_conditions_that_partition_values_decide_read_no_row(
         assert (predicate, " Filter (" in plan_of(frame)) == (predicate, is_required)
 
 
+@pytest.mark.full
 def test_a_predicate_loses_no_row_of_a_file_whose_statistics_hide_nan(
     tmp_path: Path, spark: SparkSession
 ) -> None:

@@ -131,6 +131,7 @@ def test_a_path_in_a_query_is_the_newest_version(delta: SparkSession, table: Pat
     assert delta.sql("SELECT count(*) FROM v").head() == (7,)
 
 
+@pytest.mark.full
 def test_versions_of_a_path_in_one_query(delta: SparkSession, table: Path) -> None:
     *_, first = DeltaLog(table).history()
     moment = datetime.fromtimestamp(first.timestamp_ms / 1000, UTC).strftime("%Y%m%d%H%M%S%f")
@@ -292,6 +293,7 @@ def test_statements_about_other_tables_and_names_stay_sparks(
     assert delta.sql("SHOW PARTITIONS other").count() == 0
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("provider", ["DELTA", "Delta", "dElTa"])
 def test_the_provider_is_found_in_any_case(delta: SparkSession, table: Path, provider: str) -> None:
     delta.sql(f"CREATE TABLE items USING {provider} LOCATION '{table}'")

@@ -26,6 +26,7 @@ LONGEST_START_S = 600
 """Longer than any busy machine needs: a limit for hangs."""
 
 
+@pytest.mark.full
 def test_the_log_says_how_far_a_write_is(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

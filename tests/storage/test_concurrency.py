@@ -126,7 +126,7 @@ ways = pytest.mark.parametrize(
     ("calls", "num_threads"),
     [
         pytest.param(made_in_parallel, MAX_CONCURRENCY, id="in parallel"),
-        pytest.param(made_ahead, MAX_CONCURRENCY, id="ahead"),
+        pytest.param(made_ahead, MAX_CONCURRENCY, id="ahead", marks=pytest.mark.full),
         pytest.param(partial(made_ahead, max_calls=2), 2, id="ahead, by two threads"),
     ],
 )
@@ -164,6 +164,7 @@ def test_calls_made_without_threads_are_not_kept_for_threads(
         assert not any(item() for item in items)
 
 
+@pytest.mark.full
 def test_while_all_threads_are_held_up_offers_to_them_do_not_pile_up() -> None:
     def work_items() -> int:
         return sum(isinstance(each, Future) for each in gc.get_objects())

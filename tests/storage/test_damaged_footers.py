@@ -37,7 +37,7 @@ print(refused)
 """
 
 
-@pytest.mark.parametrize("changes", [(1, 255), (2, 128)])
+@pytest.mark.parametrize("changes", [(1, 255), pytest.param((2, 128), marks=pytest.mark.full)])
 def test_no_byte_of_a_footer_ends_the_process_that_reads_it(changes: tuple[int, int]) -> None:
     """Runs in its own process, because Arrow would abort it."""
     program = textwrap.dedent(CHANGES_EACH_BYTE).replace("CHANGES:", f"{changes}:")

@@ -65,7 +65,12 @@ def on_careless_s3(server: S3Server, lock: FileLock) -> Open:
     return partial(open_storage, address, server.storage_options, lock=lock)
 
 
-@pytest.fixture(params=["a store that ignores conditions", "a store that can rename"])
+@pytest.fixture(
+    params=[
+        pytest.param("a store that ignores conditions", marks=pytest.mark.full),
+        "a store that can rename",
+    ]
+)
 def opened(
     request: pytest.FixtureRequest, lock: FileLock, s3_server: S3Server, tmp_path: Path
 ) -> Open:

@@ -194,6 +194,7 @@ def create(storage: Storage, number: int) -> None:
     storage.create(f"{number}", b"")
 
 
+@pytest.mark.full
 def test_processes_that_begin_together_do_not_disturb_each_other(s3_server: S3Server) -> None:
     storage, callers = opened(s3_server), 2
     context = multiprocessing.get_context("spawn")

@@ -303,6 +303,7 @@ HAMMER = """
 """
 
 
+@pytest.mark.full
 def test_processes_at_once_never_exceed_the_bound_or_read_what_is_not_so(directory: Path) -> None:
     bound = 40 * BLOCK
     processes = [run(HAMMER, directory, bound, seed, 600) for seed in range(2)]

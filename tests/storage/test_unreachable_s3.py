@@ -128,6 +128,7 @@ def test_a_port_where_nobody_listens_is_named() -> None:
         DeltaLog(uri, options).snapshot()
 
 
+@pytest.mark.full
 def test_a_store_that_has_answered_is_tried_as_often_as_the_client_does(
     s3_server: S3Server,
 ) -> None:

@@ -274,7 +274,6 @@ def files_of(storage: Storage) -> tuple[tuple[str, int], ...]:
 
 CASES = {
     ("disk", "the append that creates the table"),
-    ("disk", "an append that makes a checkpoint due"),
     ("disk", "an overwrite"),
     ("memory", "an append that loses a race"),
 }
