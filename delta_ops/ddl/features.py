@@ -24,7 +24,7 @@ from delta_ops.ddl.alter import Alteration, alter
 from delta_ops.ddl.properties import set_properties
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import DeltaLog, Snapshot, TableOrPlace, log_of
-from delta_ops.log.checkpoint.parts import reading
+from delta_ops.log.checkpoint.parquet_files import reading
 from delta_ops.log.segment import list_log
 from delta_ops.maintenance import clean_up_log, create_checkpoint
 from delta_ops.option_words import option

@@ -259,9 +259,9 @@ def code_location(run: dg.DagsterRun) -> tuple[str, str] | None:
 
 
 def last_reported_value(instance: dg.DagsterInstance, key: dg.AssetCheckKey, name: str) -> Any:
-    """The metadata value in the latest evaluation of an asset check that has it, or None.
+    """The value of a metadata key in the latest evaluation of an asset check; None without one.
 
-    Evaluations without it, such as the evaluation of an unreadable table, are skipped.
+    Evaluations without the key, such as the evaluation of an unreadable table, are skipped.
     """
     # The history also has the current execution, so filter by status.
     finished = {AssetCheckExecutionRecordStatus.SUCCEEDED, AssetCheckExecutionRecordStatus.FAILED}
@@ -348,7 +348,7 @@ def window_start(windows: dg.TimeWindowPartitionsDefinition, key: str) -> dateti
 
 
 def partition_tags(key: str) -> dict[str, str]:
-    """Tags that preserve a partition of several dimensions in a stored event."""
+    """Tags that keep the dimensions of a multi-partition key in a stored event."""
     if not isinstance(key, dg.MultiPartitionKey):
         return {}
     return {f"dagster/partition/{name}": part for name, part in key.keys_by_dimension.items()}

@@ -19,9 +19,9 @@ from delta_ops.protocol.predicate import Predicate, resolve
 
 
 def last_data_version(log: DeltaLog, version: int) -> int:
-    """The last version up to this version whose commit changed rows.
+    """Find the last commit, up to this version, that changed rows; return its version.
 
-    If the log was cleaned up, it is the first version that is known to have the same rows.
+    If that commit was cleaned up, return the first version that is known to have the same rows.
     """
     return _last_version(log, version, -1, changes_rows)
 
@@ -29,12 +29,14 @@ def last_data_version(log: DeltaLog, version: int) -> int:
 def last_partition_version(
     log: DeltaLog, snapshot: Snapshot, rows: Predicate, after_version: int | None
 ) -> int:
-    """The last version up to the snapshot whose commit may have changed matching rows.
+    """Find the last commit, up to the snapshot, that may have changed rows that match `rows`.
 
     Args:
-        rows: Matches the rows.
         after_version: A version that is known to have changed such rows; older versions are not
             read.
+
+    Returns:
+        The version of the commit.
     """
 
     def may_change(commit: Commit) -> bool:

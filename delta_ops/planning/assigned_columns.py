@@ -72,7 +72,7 @@ def values_by_path(
     Args:
         values: Values by name; `column_names` parses the names.
         alias: The table's alias, allowed before a name.
-        wanted: The table's columns. An unknown name is a path of its own.
+        wanted: The table's columns. An unknown name is a path of one part.
 
     Raises:
         InvalidRequestError: A name is not a text, or has two values.

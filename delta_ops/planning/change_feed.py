@@ -85,21 +85,21 @@ class ChangeFeed:
     """The first version of the range; after `end` if the range has no commits."""
     end: Snapshot
     """The last version of the range."""
-    shape: Snapshot
-    """The version whose columns the changes have."""
+    schema_snapshot: Snapshot
+    """The snapshot whose columns the changes have."""
     schema: StructType = field(init=False)
     """The table's columns, then the columns of the feed."""
     _names: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        fields = (*self.shape.schema.fields, *_OF_CHANGES)
+        fields = (*self.schema_snapshot.schema.fields, *_OF_CHANGES)
         object.__setattr__(self, "schema", StructType(fields))
         object.__setattr__(self, "_names", frozenset(each.name for each in fields))
 
     @property
     def definition(self) -> TableDefinition:
-        """The table definition at the version whose columns the changes have."""
-        return self.shape.definition
+        """The table definition of `schema_snapshot`."""
+        return self.schema_snapshot.definition
 
     def constant_columns(self, file: ChangedFile) -> tuple[StructField, ...]:
         """Return the columns whose values are the same in all rows of a file.
@@ -115,8 +115,8 @@ class ChangeFeed:
         Raises:
             VersionNotFoundError: The commit was cleaned up, so that its time is unknown.
         """
-        partitions = self._partition_columns(self.shape.metadata)
-        times = CommitTimes(self.shape)
+        partitions = self._partition_columns(self.schema_snapshot.metadata)
+        times = CommitTimes(self.schema_snapshot)
         if version not in times.versions:
             raise _cleaned_up(self.end.uri, version)
         time_ms = times.time_at(version)
@@ -214,7 +214,9 @@ class ChangeFeed:
             for each in schema_from_json(metadata.schema_string).fields
             if each.name in metadata.partition_columns
         }
-        return frozenset(each.name for each in self.shape.schema.fields if self._key(each) in keys)
+        return frozenset(
+            each.name for each in self.schema_snapshot.schema.fields if self._key(each) in keys
+        )
 
     def _rename_for_feed(self, values: Mapping[str, str | None]) -> Mapping[str, str | None]:
         """Return partition values under the feed's names; old names may differ in case."""
@@ -225,7 +227,7 @@ class ChangeFeed:
 
     def _columns_in(self, values: Mapping[str, str | None]) -> frozenset[str]:
         """Return the feed's columns that these partition values name."""
-        fields = self.shape.schema.fields
+        fields = self.schema_snapshot.schema.fields
         if not self.definition.is_mapped:
             return self._names.intersection(values)
         return frozenset(each.name for each in fields if physical_name(each) in values)
@@ -249,7 +251,7 @@ class ChangeFeed:
         )
 
     def _on_since(self, number: int) -> int | None:
-        """First version after `number` from which the feed stays on; None if it is off at the end.
+        """Return the first version after `number` from which the feed stays on; None if it is off.
 
         Args:
             number: A version at which the feed is off.
@@ -278,24 +280,26 @@ class ChangeFeed:
         if is_mapped(metadata) and not self.definition.is_mapped:
             raise InvalidRequestError(
                 f"{uri}: the changes of version {number} cannot be read with those of version "
-                f"{self.shape.version}: column mapping was removed in between; end before that "
-                "version, or begin with it"
+                f"{self.schema_snapshot.version}: column mapping was removed in between; end "
+                "before that version, or begin with it"
             )
         schema = schema_from_json(metadata.schema_string)
-        for path, was, becomes in unreadable_columns(schema, self.shape.schema, self._key):
+        for path, was, becomes in unreadable_columns(
+            schema, self.schema_snapshot.schema, self._key
+        ):
             raise InvalidRequestError(
                 f"{uri}: the changes of version {number} cannot be read with those of version "
-                f"{self.shape.version}: column {path} was {was.name} and became {becomes.name}; "
-                "end before the commit that changed it, or begin after it"
+                f"{self.schema_snapshot.version}: column {path} was {was.name} and became "
+                f"{becomes.name}; end before the commit that changed it, or begin after it"
             )
-        kept = {self._key(each) for each in self.shape.schema.fields}
+        kept = {self._key(each) for each in self.schema_snapshot.schema.fields}
         for gone in (each for each in schema.fields if self._key(each) not in kept):
             # The values of the dropped column would be null under its name.
-            if gone.name.lower() in self.shape.schema.fields_by_lower_name:
+            if gone.name.lower() in self.schema_snapshot.schema.fields_by_lower_name:
                 raise InvalidRequestError(
                     f"{uri}: the changes of version {number} cannot be read with those of version "
-                    f"{self.shape.version}: column {gone.name} was dropped, and another column "
-                    "has its name; end before the commit that dropped it, or begin after it"
+                    f"{self.schema_snapshot.version}: column {gone.name} was dropped, and another "
+                    "column has its name; end before the commit that dropped it, or begin after it"
                 )
 
 
@@ -310,28 +314,33 @@ def plan_changes(log: DeltaLog, request: ChangesRequest, *, engine: Engine) -> C
     latest = log.snapshot()
     first, last = _range(latest, request)
     end = latest if last == latest.version else log.snapshot(last)
-    shape = _shape(end, latest, request.schema)
+    schema_snapshot = _schema_snapshot(end, latest, request.schema)
     validate(end.definition, "read", table=end.uri, engine=engine)
-    validate(shape.definition, "read", table=end.uri, engine=engine)
-    _validate_names(shape)
-    return ChangeFeed(log=log, first=first, end=end, shape=shape)
+    validate(schema_snapshot.definition, "read", table=end.uri, engine=engine)
+    _validate_names(schema_snapshot)
+    return ChangeFeed(log=log, first=first, end=end, schema_snapshot=schema_snapshot)
 
 
-def changes_until(log: DeltaLog, shape: Snapshot, versions: range) -> ChangeFeed:
-    """Plan the changes of consecutive versions, with the columns of the version `shape`.
+def changes_until(log: DeltaLog, schema_snapshot: Snapshot, versions: range) -> ChangeFeed:
+    """Plan the changes of consecutive versions, with the columns of a snapshot.
 
     Raises:
         InvalidRequestError: A column has a name that the feed reserves.
         VersionNotFoundError: The last version does not exist.
     """
-    _validate_names(shape)
-    last = versions[-1] if versions else shape.version
-    end = shape if last == shape.version else log.snapshot(last)
-    return ChangeFeed(log=log, first=versions.start if versions else last + 1, end=end, shape=shape)
+    _validate_names(schema_snapshot)
+    last = versions[-1] if versions else schema_snapshot.version
+    end = schema_snapshot if last == schema_snapshot.version else log.snapshot(last)
+    return ChangeFeed(
+        log=log,
+        first=versions.start if versions else last + 1,
+        end=end,
+        schema_snapshot=schema_snapshot,
+    )
 
 
-def _shape(end: Snapshot, latest: Snapshot, schema: str) -> Snapshot:
-    """Return the version whose columns the changes have."""
+def _schema_snapshot(end: Snapshot, latest: Snapshot, schema: str) -> Snapshot:
+    """Return the snapshot whose columns the changes have."""
     match schema:
         case "end":
             return end
@@ -373,22 +382,22 @@ def _is_pause(start: str | date | None, end: str | date | None) -> bool:
     return start is not None and end is not None and timestamp_ms(start) <= timestamp_ms(end)
 
 
-def _validate_names(shape: Snapshot) -> None:
-    fields = shape.schema.fields
+def _validate_names(schema_snapshot: Snapshot) -> None:
+    fields = schema_snapshot.schema.fields
     taken = {each.name.lower() for each in fields}
     # A renamed column keeps its physical name in files, and must not have a name of the feed there.
-    is_by_name = shape.definition.mapping_mode == "name"
+    is_by_name = schema_snapshot.definition.mapping_mode == "name"
     in_files = {physical_name(each).lower(): each.name for each in fields if is_by_name}
     for each in _OF_CHANGES:
         if each.name in taken:
             raise InvalidRequestError(
-                f"{shape.uri} has a column {each.name}, a name that the change data feed "
+                f"{schema_snapshot.uri} has a column {each.name}, a name that the change data feed "
                 "reserves; copy the values to a new column, and drop this column"
             )
         if each.name in in_files:
             raise InvalidRequestError(
-                f"{shape.uri}: column {in_files[each.name]} has the name {each.name} in data "
-                "files, which the change data feed reserves; copy the values to a new column, "
+                f"{schema_snapshot.uri}: column {in_files[each.name]} has the name {each.name} in "
+                "data files, which the change data feed reserves; copy the values to a new column, "
                 "and drop this column"
             )
 

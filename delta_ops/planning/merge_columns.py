@@ -177,7 +177,11 @@ def unmatchable_keys(
 def looks_beyond_keys(
     condition: SplitCondition, columns: MergeColumns, definition: TableDefinition
 ) -> bool:
-    """Return whether the condition uses text partition columns outside of its key equalities."""
+    """Return whether the condition uses partition columns of text beside its key equalities.
+
+    An empty text becomes null when it is stored as a partition value. Such a condition can
+    therefore have another result for the stored row than for the source row.
+    """
     if condition.residual is None:
         return False
     find, texts = columns.finder(), _texts_of_partitions(definition)
@@ -192,7 +196,12 @@ def _texts_of_partitions(definition: TableDefinition) -> frozenset[str]:
 
 
 def unmatchable_message(key: str, least: int = 1) -> str:
-    """Return the error text for inserted rows with a key that is shorter than this length."""
+    """Return the error text for inserted rows that a later merge could not match by their key.
+
+    Args:
+        key: The key column.
+        least: The length of a CHAR key; 1 for an empty text in a partition column.
+    """
     if least > 1:
         return (
             f"the source has rows with a shorter {key} than its type CHAR({least}), which readers "

@@ -40,7 +40,7 @@ def plan_new_files(
     compared as the log has them, since equal values may have different texts.
 
     Args:
-        sources: The changed files, and the bytes of the rows of each that are written again.
+        sources: The changed files, each with the number of bytes to write again.
         target_bytes: The target size of a file.
         num_writers: Number of files that can be written at once.
     """

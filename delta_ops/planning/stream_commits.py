@@ -67,13 +67,13 @@ class StreamCommit:
     stream of changes, whose files come from the change feed."""
 
 
-def view_commit(commit: Commit, rules: StreamRules, shape: Snapshot) -> StreamCommit:
+def view_commit(commit: Commit, rules: StreamRules, schema_snapshot: Snapshot) -> StreamCommit:
     """Return the part of a commit that a stream reads.
 
     Args:
-        shape: The version whose columns the stream has.
+        schema_snapshot: The snapshot whose columns the stream has.
     """
-    obstacle = _find_obstacle(commit, rules, shape)
+    obstacle = _find_obstacle(commit, rules, schema_snapshot)
     if obstacle is not None:
         return blocked_commit(commit.version, obstacle)
     if rules.read_change_feed:
@@ -93,28 +93,28 @@ def blocked_commit(version: int, obstacle: DeltaOpsError) -> StreamCommit:
 
 
 def find_change_of_columns(
-    version: int, metadata: Metadata, shape: Snapshot
+    version: int, metadata: Metadata, schema_snapshot: Snapshot
 ) -> DeltaOpsError | None:
     """Return why rows of a version cannot be read with a stream's columns; None if they can.
 
     Args:
         version: The version's number.
         metadata: The version's metadata.
-        shape: The version whose columns the stream has.
+        schema_snapshot: The snapshot whose columns the stream has.
     """
-    if metadata.id != shape.metadata.id:
+    if metadata.id != schema_snapshot.metadata.id:
         reason = f"was replaced by a table with the id {metadata.id} in version {version}"
         return TableReplacedError(
-            shape.uri, reason, "The stream has read everything before that version."
+            schema_snapshot.uri, reason, "The stream has read everything before that version."
         )
-    if version <= shape.version:
-        return _find_unreadable(version, metadata, shape)
-    if _columns_of(metadata) != _columns_of(shape.metadata):
+    if version <= schema_snapshot.version:
+        return _find_unreadable(version, metadata, schema_snapshot)
+    if _columns_of(metadata) != _columns_of(schema_snapshot.metadata):
         return InvalidRequestError(
-            f"{shape.uri}: version {version} changes the table's columns, but this stream uses "
-            f"the columns of version {shape.version}. It has read everything before the change: "
-            "create the streaming DataFrame again and restart the query from its checkpoint to "
-            "continue with the new columns"
+            f"{schema_snapshot.uri}: version {version} changes the table's columns, but this "
+            f"stream uses the columns of version {schema_snapshot.version}. It has read everything "
+            "before the change: create the streaming DataFrame again and restart the query from "
+            "its checkpoint to continue with the new columns"
         )
     return None
 
@@ -145,18 +145,20 @@ def _changing(actions: pa.Table) -> pa.Table:
     return actions if pc.all(changes).as_py() else actions.filter(changes)
 
 
-def _find_obstacle(commit: Commit, rules: StreamRules, shape: Snapshot) -> DeltaOpsError | None:
-    version, table = commit.version, shape.uri
-    if commit.protocol is not None and version > shape.version:
+def _find_obstacle(
+    commit: Commit, rules: StreamRules, schema_snapshot: Snapshot
+) -> DeltaOpsError | None:
+    version, table = commit.version, schema_snapshot.uri
+    if commit.protocol is not None and version > schema_snapshot.version:
         definition = TableDefinition(
-            protocol=commit.protocol, metadata=commit.metadata or shape.metadata
+            protocol=commit.protocol, metadata=commit.metadata or schema_snapshot.metadata
         )
         try:
             validate(definition, "read", table=table, engine="spark")
         except UnsupportedFeatureError as error:
             return error
     if commit.metadata is not None:
-        found = find_change_of_columns(version, commit.metadata, shape)
+        found = find_change_of_columns(version, commit.metadata, schema_snapshot)
         if found is not None:
             return found
     if rules.read_change_feed or is_repair(commit):
@@ -189,10 +191,10 @@ def _find_change_of_rows(
 
 
 def _find_unreadable(
-    version: int, metadata: Metadata, shape: Snapshot
+    version: int, metadata: Metadata, schema_snapshot: Snapshot
 ) -> InvalidRequestError | None:
     """Return why files of an older version cannot be read with the stream's columns."""
-    definition = shape.definition
+    definition = schema_snapshot.definition
 
     def key(field: StructField) -> str:
         # If mapping was added later, physical names equal the earlier names.
@@ -200,9 +202,9 @@ def _find_unreadable(
 
     def refuse(reason: str) -> InvalidRequestError:
         return InvalidRequestError(
-            f"{shape.uri}: rows of version {version} cannot be read with the columns of version "
-            f"{shape.version}: {reason}; begin after the commit that changed it, with "
-            f"{option('starting_version')} and another checkpoint"
+            f"{schema_snapshot.uri}: rows of version {version} cannot be read with the columns of "
+            f"version {schema_snapshot.version}: {reason}; begin after the commit that changed it, "
+            f"with {option('starting_version')} and another checkpoint"
         )
 
     if is_mapped(metadata) and not definition.is_mapped:
@@ -211,7 +213,7 @@ def _find_unreadable(
     for path, was, becomes in unreadable_columns(schema, definition.schema, key):
         return refuse(f"column {path} was {was.name} and is {becomes.name}")
     if _partition_keys(metadata, schema, key) != _partition_keys(
-        shape.metadata, definition.schema, key
+        schema_snapshot.metadata, definition.schema, key
     ):
         return refuse("the partition columns changed")
     return None

@@ -86,12 +86,12 @@ class TableStream:
 
     Args:
         log: The table.
-        shape: The version whose columns the stream has; the first snapshot of a new query.
+        schema_snapshot: The snapshot whose columns the stream has. A new query begins with it.
         request: The options.
     """
 
-    def __init__(self, log: DeltaLog, shape: Snapshot, request: StreamRequest) -> None:
-        self.log, self.shape, self._request = log, shape, request
+    def __init__(self, log: DeltaLog, schema_snapshot: Snapshot, request: StreamRequest) -> None:
+        self.log, self.schema_snapshot, self._request = log, schema_snapshot, request
         self._last: int | None = None
         self._listing = LogListing(commits={}, checkpoints=(), v2_checkpoints=frozenset())
         self._seen: dict[int, StreamCommit] = {}
@@ -100,7 +100,7 @@ class TableStream:
 
     def stop_at_latest(self) -> None:
         """Read up to the current latest version, and ignore later versions."""
-        self._list(self.shape.version)
+        self._list(self.schema_snapshot.version)
         self._last = self._listing.latest_version
 
     def end_after(
@@ -151,7 +151,7 @@ class TableStream:
         versions = versions_between(begin, end)
         for place in (begin, end):
             self._refuse_middle(place)
-        feed = changes_until(self.log, self.shape, versions)
+        feed = changes_until(self.log, self.schema_snapshot, versions)
         found: list[ChangedFile] = []
         for table in self._first_adds(begin, end):
             found += feed.insert_files(add_files(table), begin.version)
@@ -178,15 +178,15 @@ class TableStream:
         return self._request.exclude is None or self._request.exclude.search(path) is None
 
     def _place(self, version: int) -> StreamOffset:
-        return StreamOffset(table_id=self.shape.metadata.id, version=version)
+        return StreamOffset(table_id=self.schema_snapshot.metadata.id, version=version)
 
     def _own(self, offset: StreamOffset) -> StreamOffset:
-        if offset.table_id == self.shape.metadata.id:
+        if offset.table_id == self.schema_snapshot.metadata.id:
             return offset
         raise InvalidRequestError(
-            f"{self.log.uri} has the id {self.shape.metadata.id}, but the checkpoint belongs to a "
-            f"query on the table with the id {offset.table_id}; give each table its own "
-            f"{option('checkpoint_location')}"
+            f"{self.log.uri} has the id {self.schema_snapshot.metadata.id}, but the checkpoint "
+            f"belongs to a query on the table with the id {offset.table_id}; give each table its "
+            f"own {option('checkpoint_location')}"
         )
 
     def _beginning(self) -> StreamOffset:
@@ -195,9 +195,9 @@ class TableStream:
         if time is not None:
             version = version_from(self.log.snapshot(), time)
         if version is None:
-            first = self.shape.version
+            first = self.schema_snapshot.version
             return StreamOffset(
-                table_id=self.shape.metadata.id, version=first, is_starting_version=True
+                table_id=self.schema_snapshot.metadata.id, version=first, is_starting_version=True
             )
         assert version != "latest"
         latest = self._latest_version(from_version=version)
@@ -208,7 +208,7 @@ class TableStream:
         return self._place(version)
 
     def _beginning_before(self, start: StreamOffset | None, end: StreamOffset) -> StreamOffset:
-        """Return the start of a slice; computes it if Spark passes only the first slice's end."""
+        """Return the start of a slice; Spark passes no start for the first slice of a query."""
         if start is not None:
             return self._own(start)
         if self._request.starting_version == "latest":
@@ -219,15 +219,23 @@ class TableStream:
         return StreamOffset(table_id=end.table_id, version=version, is_starting_version=True)
 
     def _latest_version(self, from_version: int | None = None) -> int:
-        self._list(self.shape.version if from_version is None else from_version)
+        self._list(self.schema_snapshot.version if from_version is None else from_version)
         latest = self._listing.latest_version
-        return self.shape.version if latest is None else max(latest, self.shape.version)
+        return (
+            self.schema_snapshot.version
+            if latest is None
+            else max(latest, self.schema_snapshot.version)
+        )
 
     def _first_files(self, version: int) -> FilesByTime:
         if self._first_snapshot is None or self._first_snapshot[0] != version:
-            shape = self.shape
-            snapshot = shape if version == shape.version else self.log.snapshot(version)
-            obstacle = find_change_of_columns(version, snapshot.metadata, shape)
+            schema_snapshot = self.schema_snapshot
+            snapshot = (
+                schema_snapshot
+                if version == schema_snapshot.version
+                else self.log.snapshot(version)
+            )
+            obstacle = find_change_of_columns(version, snapshot.metadata, schema_snapshot)
             if obstacle is not None:
                 raise obstacle
             self._first_snapshot = (version, FilesByTime(snapshot))
@@ -250,14 +258,14 @@ class TableStream:
 
     def _check_columns(self, version: int) -> None:
         """Check the columns once if the stream starts at an older version."""
-        if self._is_checked or version > self.shape.version:
+        if self._is_checked or version > self.schema_snapshot.version:
             return
         self._is_checked = True
         try:
             metadata = self.log.snapshot(version).metadata
         except VersionNotFoundError:
             return  # the remaining commits show changes of columns
-        obstacle = find_change_of_columns(version, metadata, self.shape)
+        obstacle = find_change_of_columns(version, metadata, self.schema_snapshot)
         if obstacle is not None:
             raise obstacle
 
@@ -302,7 +310,9 @@ class TableStream:
             self._seen[version] = blocked_commit(version, self._cleaned_up(version))
             return
         rules = self._request.rules
-        self._seen |= {each.version: view_commit(each, rules, self.shape) for each in commits}
+        self._seen |= {
+            each.version: view_commit(each, rules, self.schema_snapshot) for each in commits
+        }
 
     def _explain_hole(self, version: int) -> StreamCommit | None:
         """Return why a version is missing; None if it does not exist yet."""

@@ -138,7 +138,7 @@ def validate_ids(add: AddFile, table: str) -> None:
 
 
 def high_water_mark(domains: Mapping[str, DomainMetadata], table: str) -> int:
-    """The greatest assigned id; -1 before the first.
+    """The greatest assigned row id; -1 if none is assigned.
 
     Raises:
         InvalidRequestError: The domain cannot be read.
@@ -148,7 +148,7 @@ def high_water_mark(domains: Mapping[str, DomainMetadata], table: str) -> int:
 
 
 def later_mark(mark: int, domains: Sequence[DomainMetadata], table: str) -> int:
-    """The mark after a commit with these domains.
+    """The high-water mark of row ids after a commit with these domains.
 
     Raises:
         InvalidRequestError: The domain cannot be read.

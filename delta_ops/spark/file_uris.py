@@ -1,4 +1,4 @@
-"""Places: the paths of a table's files in Spark's format.
+"""File URIs: the paths of a table's files in Spark's format.
 
 Spark takes unescaped names, so nothing is encoded here.
 """

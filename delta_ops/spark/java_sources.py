@@ -1,13 +1,13 @@
-"""Java sources: our Java code, as the installed versions of Spark and Scala compile it.
+"""Java sources: our Java code, adapted to the installed versions of Spark and Scala.
 
-The sources in `java/` are written for the newest version. Older versions differ in two ways:
+The sources in `java/` are written for the newest Spark. Older versions differ in two ways:
 
-1. A class has another name there. Its name is replaced in the text.
-2. A class or method differs in more than its name. Its uses are in small classes of ours, and the
-   folder `java_before_4_2` holds these classes as Spark before 4.2 needs them. The folder for the
-   oldest versions wins.
+1. A class of Spark has another name. The name is replaced in our sources.
+2. A class or method of Spark differs in more than its name. Only small classes of ours use it, and
+   `java_before_4_2` has these classes for Spark before 4.2. If several folders have the same class,
+   the folder for the oldest versions is used.
 
-A class in `delta_ops/versions` stands in for a class that a version lacks.
+Classes in `delta_ops/versions` replace classes that some versions lack.
 """
 
 from __future__ import annotations

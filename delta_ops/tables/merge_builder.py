@@ -55,7 +55,7 @@ class Sides:
     adds_columns: bool
 
     def left_out(self) -> tuple[str, ...]:
-        """Columns of the source that must not be added to the table, as `except_cols`."""
+        """Source columns to pass as `except_cols`, so that the merge does not add them."""
         known = self.target.fields_by_lower_name
         if self.adds_columns:
             names = self.structs
@@ -214,7 +214,12 @@ class DeltaMergeBuilder:
 
 
 def _source_of(request: MergeRequest) -> tuple[DataFrame, str | None, tuple[str, ...]]:
-    """The source, its alias if it has only one, and the structs that replace several aliases."""
+    """The source with at most one alias.
+
+    Returns:
+        The source, its alias or None, and the names of struct columns. If the source has several
+        aliases, each becomes a struct column with the columns of the alias.
+    """
     aliases = columns_by_alias(request.source)
     if len(aliases) < 2:
         return request.source, next(iter(aliases), None), ()

@@ -115,7 +115,7 @@ class Define:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Read:
-    """Depend on the rows that match a predicate: a concurrent writer of such a row wins."""
+    """Depend on the rows that match a predicate: a concurrent write of such a row is a conflict."""
 
     predicate: Predicate
     changes_rows: bool = False
@@ -164,7 +164,7 @@ class Draft:
     txns_set_back: dict[str, int] = field(default_factory=dict)
     domains: dict[str, DomainMetadata] = field(default_factory=dict)
     definition: TableDefinition | None = None
-    """The table as the commit leaves it; None: its definition stays."""
+    """The table after the commit; None: its definition stays."""
     changes_protocol: bool = False
     reads: list[Read] = field(default_factory=list)
 
@@ -259,7 +259,7 @@ class Draft:
     def footprint(
         self, table: str, *, isolation: IsolationLevel, reads_rows: bool, partition_time_zone: str
     ) -> Footprint:
-        """The rows and files that the commit depends on; concurrent commits are judged by it.
+        """The rows and files that the commit depends on; concurrent commits are checked against it.
 
         Args:
             table: For messages.

@@ -105,7 +105,7 @@ class Engine(Protocol):
         Args:
             data: Rows in a form that the engine accepts.
             target: The table.
-            rules: Conditions that every row must keep.
+            rules: Conditions that every row must meet.
 
         Raises:
             InvalidRequestError: The data do not fit the table, or a row breaks a rule.
@@ -168,7 +168,7 @@ class Engine(Protocol):
     def check_rows(
         self, snapshot: Snapshot, definition: TableDefinition, rules: Sequence[Check | NotNull]
     ) -> None:
-        """Validate that the rows of a snapshot keep new rules.
+        """Validate that the rows of a snapshot meet new rules.
 
         Args:
             definition: The table with the rules.

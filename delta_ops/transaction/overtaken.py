@@ -21,7 +21,7 @@ LONGEST_MS = 10 * MINUTE_MS
 
 
 def begin_again(error: CommitConflictError, transaction: Transaction) -> Transaction | None:
-    """Begin a transaction on the latest version, after a rearrangement won.
+    """Begin a transaction on the latest version, after a compaction was committed first.
 
     Args:
         error: The conflict.

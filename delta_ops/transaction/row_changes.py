@@ -78,7 +78,7 @@ class Changed:
 
     @property
     def target(self) -> WriteTarget:
-        """The table as the commit leaves it."""
+        """The table after the commit."""
         return self.transaction.target
 
     def remove(self, files: Sequence[AddFile]) -> None:
@@ -123,10 +123,10 @@ class Changed:
         """Add files.
 
         Args:
-            adds: Files whose rows keep the NOT NULL rules. The rows keep their values in identity
+            adds: Files whose rows meet the NOT NULL rules. The rows keep their values in identity
                 columns, or have new values from `counted`.
-            checked: Other rules, checked on every new or changed row; unchanged rows kept them
-                already.
+            checked: Other rules, checked on every new or changed row. Unchanged rows were checked
+                before.
             counted: The new values of identity columns.
         """
         self.written += adds

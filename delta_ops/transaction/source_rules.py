@@ -1,4 +1,4 @@
-"""Source rules: conditions that every row of the source must keep, or nothing is committed."""
+"""Source rules: conditions that every source row must meet; otherwise nothing is committed."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from delta_ops.storage import Storage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteTarget:
-    """The table that an engine writes files for, as the commit leaves the table."""
+    """The table that an engine writes files for, after the commit."""
 
     storage: Storage
     """Rooted at the table."""

@@ -130,7 +130,7 @@ class SetDefinition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveMarks:
-    """Record the values that new rows took of identity columns."""
+    """Move the high-water marks of identity columns past the values of new rows."""
 
     counted: tuple[Counted, ...]
 

@@ -177,7 +177,7 @@ class Transaction:
 
     @property
     def definition(self) -> TableDefinition:
-        """The table as this commit leaves it.
+        """The table after this commit.
 
         Raises:
             TableNotFoundError: There is no table, and this commit does not create it.
@@ -186,12 +186,12 @@ class Transaction:
 
     @property
     def metadata(self) -> Metadata:
-        """The table's metadata as this commit leaves it."""
+        """The table's metadata after this commit."""
         return self.definition.metadata
 
     @property
     def schema(self) -> StructType:
-        """The table's schema as this commit leaves it."""
+        """The table's schema after this commit."""
         return self.definition.schema
 
     @property
@@ -204,7 +204,7 @@ class Transaction:
 
     @property
     def target(self) -> WriteTarget:
-        """The table as this commit leaves it, for an engine that writes files."""
+        """The table after this commit, for an engine that writes files."""
         return WriteTarget(
             storage=self.log.storage,
             definition=self.definition,

@@ -132,7 +132,7 @@ def _commit_rows(
     stay.
 
     Args:
-        definition: The table as the commit leaves it.
+        definition: The table after the commit.
     """
     written: list[AddFile | AddCdcFile] = []
     try:
@@ -180,7 +180,7 @@ def stage(
     Args:
         data: Rows in a form that the engine accepts.
         partition_by: The table's partition columns, or None.
-        rules: Conditions that every row must keep.
+        rules: Conditions that every row must meet.
 
     Raises:
         InvalidRequestError: The data do not fit the table.
@@ -239,8 +239,8 @@ def _replace(
     records_rows = bool(plan.mixed) and target.definition.has_change_feed
     if records_rows and transaction.draft.removes_rows:
         raise InvalidRequestError(
-            f"{target.table}: this commit already removes rows, which the change data feed would "
-            "not record together with replaced rows; make separate commits"
+            f"{target.table}: the change data feed cannot record replaced rows in a commit that "
+            "also removes rows in another way; make separate commits"
         )
     transaction.remove_rows(plan.matched)
     if not plan.mixed:

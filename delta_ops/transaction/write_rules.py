@@ -1,4 +1,4 @@
-"""Rules that a commit must keep, checked before anything is committed.
+"""Write rules: the rules that a commit must meet, checked before anything is committed.
 
 Source: PROTOCOL.md, "Requirements for Writers".
 
@@ -92,7 +92,7 @@ def validate_draft(
     """Reject a commit whose file actions break a rule of the table.
 
     Args:
-        definition: The table as the commit leaves it.
+        definition: The table after the commit.
         before: The table before the commit.
 
     Raises:

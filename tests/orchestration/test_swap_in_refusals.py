@@ -83,7 +83,7 @@ def write(
         (
             DELTA,
             {"schema_mode": "merge", "overwrite_schema": True},
-            "and another setting of",
+            "and another value for",
         ),
         (DELTA, {"commit_properties": {"app_transactions": [1]}}, "only custom_metadata"),
     ],
@@ -122,7 +122,7 @@ def test_a_field_of_dagster_polars_that_cannot_be_honoured_is_refused(
             "give a list of clauses",
         ),
         (DELTA, {"custom_metadata": {"operation": 3}}, "names to strings"),
-        (DELTA, {"mode": "append", "delta/mode": "overwrite"}, "and another setting of delta/mode"),
+        (DELTA, {"mode": "append", "delta/mode": "overwrite"}, "and another value for delta/mode"),
         (DELTA, {"custom_metadata": {"dagster/run_id": "mine"}}, "give it another name"),
         (DELTA, {"root_name": 3}, "give a string"),
         (POLARS, {"delta_merge_options": {"predicate": "s.id = t.id"}}, "which does not merge"),

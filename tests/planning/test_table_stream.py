@@ -266,7 +266,7 @@ def test_a_table_that_takes_the_place_of_another_one_ends_the_stream(tmp_path: P
 
 def test_commits_that_were_cleaned_up_before_they_were_read_are_missed(tmp_path: Path) -> None:
     stream = stream_of(tmp_path, [add("a")], [add("b")], [add("c")], starting_version=0)
-    start = StreamOffset(table_id=stream.shape.metadata.id, version=1)
+    start = StreamOffset(table_id=stream.schema_snapshot.metadata.id, version=1)
     create_checkpoint(stream.log)
     for version in (0, 1):
         (tmp_path / "_delta_log" / f"{version:020}.json").unlink()
@@ -276,7 +276,7 @@ def test_commits_that_were_cleaned_up_before_they_were_read_are_missed(tmp_path:
 
 def test_a_version_that_was_read_and_is_gone_ends_the_stream(tmp_path: Path) -> None:
     stream = stream_of(tmp_path, [add("a")])
-    start = StreamOffset(table_id=stream.shape.metadata.id, version=5)
+    start = StreamOffset(table_id=stream.schema_snapshot.metadata.id, version=5)
     with pytest.raises(TableReplacedError, match="already read version 4"):
         stream.end_after(start)
 
@@ -314,7 +314,7 @@ def test_a_batch_with_only_an_end_begins_with_the_first_snapshot(
     tmp_path: Path,
 ) -> None:
     stream = stream_of(tmp_path, [add("a")], [add("b")])
-    end = StreamOffset(table_id=stream.shape.metadata.id, version=2)
+    end = StreamOffset(table_id=stream.schema_snapshot.metadata.id, version=2)
     create_commit(stream.log.storage, stream.log.log_directory, 2, [add("c")])
     again = TableStream(stream.log, stream.log.snapshot(), StreamRequest())
     assert [each.path for each in again.adds_between(None, end)] == ["a", "b"]

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from delta_ops.errors import LogCorruptError
-from delta_ops.log.checkpoint.parts import reading
+from delta_ops.log.checkpoint.parquet_files import reading
 from delta_ops.log.checkpoint.sidecar_references import named_sidecars
 from delta_ops.log.checkpoint.sidecars import list_sidecars
 from delta_ops.protocol.arrow_schemas import (

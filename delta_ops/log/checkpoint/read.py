@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from delta_ops.errors import LogCorruptError
-from delta_ops.log.checkpoint.parts import (
+from delta_ops.log.checkpoint.parquet_files import (
     CURE,
     SmallPart,
     iter_pieces,

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from delta_ops.lazy import lazy
 from delta_ops.log.snapshot import Snapshot
 from delta_ops.log.version import pruning
+from delta_ops.log.version.reconciliation import is_unexpired
 from delta_ops.protocol.actions import OtherAction, SetTransaction
 from delta_ops.protocol.arrow_schemas import (
     ADD,
@@ -108,7 +108,8 @@ class Content:
     def tombstones(self) -> pa.Table:
         """Removed files within their retention; schema `REMOVE`."""
         known = self._known_tombstones
-        return known.filter(is_unexpired(known, self.now_ms, self.snapshot))
+        retention_ms = self.snapshot.properties.deleted_file_retention_ms
+        return known.filter(is_unexpired(known, now_ms=self.now_ms, retention_ms=retention_ms))
 
     @property
     def num_expired(self) -> int:
@@ -192,16 +193,6 @@ def join_small(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
         pending.append(table)
     if pending:
         yield pa.concat_tables(pending)
-
-
-def is_unexpired(tombstones: pa.Table, now_ms: int, snapshot: Snapshot) -> pa.ChunkedArray:
-    """For each tombstone, whether its retention is still running.
-
-    Source: PROTOCOL.md, "Action Reconciliation". A tombstone without a deletion timestamp has
-    expired.
-    """
-    horizon_ms = now_ms - snapshot.properties.deleted_file_retention_ms
-    return pc.fill_null(pc.greater(tombstones["deletionTimestamp"], horizon_ms), False)
 
 
 def live_transactions(snapshot: Snapshot, now_ms: int) -> list[SetTransaction]:

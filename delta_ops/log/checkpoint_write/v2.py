@@ -31,7 +31,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from delta_ops.errors import LogCorruptError
-from delta_ops.log.checkpoint.parts import iter_pieces, load_footers, reading
+from delta_ops.log.checkpoint.parquet_files import iter_pieces, load_footers, reading
 from delta_ops.log.checkpoint.read import OpenCheckpoint
 from delta_ops.log.checkpoint.sidecars import is_sidecar, new_sidecar_path, sidecar_of_file
 from delta_ops.log.checkpoint_write.content import Content

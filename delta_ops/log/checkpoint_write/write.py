@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from delta_ops.errors import InvalidRequestError, LogCorruptError
 from delta_ops.events import OnEvent, Progress, ignore
-from delta_ops.log.checkpoint.parts import delete_if_empty, load_footers
+from delta_ops.log.checkpoint.parquet_files import delete_if_empty, load_footers
 from delta_ops.log.checkpoint_write.content import Content, join_small
 from delta_ops.log.checkpoint_write.multi_part import write_parts
 from delta_ops.log.checkpoint_write.v2 import write_top_and_sidecars

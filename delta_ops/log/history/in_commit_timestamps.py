@@ -1,6 +1,7 @@
 """In-commit timestamps: times stored in commits, and the first version that has them.
 
-Source: PROTOCOL.md, "In-Commit Timestamps". They grow with the versions.
+Source: PROTOCOL.md, "In-Commit Timestamps". They grow with the versions. The commit loop
+chooses the timestamp of a new commit.
 """
 
 from __future__ import annotations

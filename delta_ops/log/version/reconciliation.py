@@ -9,6 +9,7 @@ Memory therefore grows with the commits since the checkpoint, not with the table
 Within one commit, an add takes precedence over a remove of the same key. The protocol forbids this
 pair, but some writers produce it. A file too many can be noticed and removed later; a missing file
 is lost data.
+Expired tombstones stay in the result; checkpoints leave them out by `is_unexpired`.
 No I/O: the caller supplies the actions.
 """
 
@@ -190,6 +191,20 @@ def _files_not_in(newer: Tail, files: FileRows) -> FileRows:
 def _unseen_files(files: FileRows, known: pa.ChunkedArray) -> FileRows:
     is_known = pc.is_in(files.keys, value_set=known)
     return files.filter(pc.invert(is_known)) if pc.any(is_known).as_py() else files
+
+
+def is_unexpired(tombstones: pa.Table, *, now_ms: int, retention_ms: int) -> pa.ChunkedArray:
+    """For each tombstone, whether its retention is still running.
+
+    A tombstone without a deletion timestamp has expired.
+
+    Args:
+        tombstones: Rows of `arrow_schemas.REMOVE`.
+        now_ms: Milliseconds since the Unix epoch.
+        retention_ms: The table's `delta.deletedFileRetentionDuration`.
+    """
+    is_young = pc.greater(tombstones["deletionTimestamp"], now_ms - retention_ms)
+    return pc.fill_null(is_young, False)
 
 
 def regroup_tables(batches: Iterable[pa.Table], num_rows: int) -> Iterator[pa.Table]:

@@ -60,7 +60,7 @@ def table_card(table: TableOrPlace, *, commits: int = 10) -> str:
     parts = [
         f"### {code_text(report.table)}",
         _summary(report.figures),
-        "\n".join(_wants(report)),
+        "\n".join(_finding_lines(report)),
         *plots,
         table_text(header, listed) if listed else "",
     ]
@@ -84,8 +84,8 @@ def _summary(figures: HealthFigures) -> str:
     return " · ".join(parts)
 
 
-def _wants(report: HealthReport) -> Iterator[str]:
-    """One line for each finding that needs maintenance or a person."""
+def _finding_lines(report: HealthReport) -> Iterator[str]:
+    """Yield a line for each finding that is not ok, with its advice."""
     for finding in report.findings:
         if finding.verdict != "ok":
             measure = finding.measure.replace("_", " ")

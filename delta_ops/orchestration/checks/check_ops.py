@@ -50,7 +50,7 @@ EvaluateChecks = Callable[[Evaluation, Collection[dg.AssetCheckKey]], Iterable[d
 
 @dataclass(frozen=True, kw_only=True)
 class TableChecks:
-    """Checks of a table that read it together."""
+    """Checks of a table that share one read of its log."""
 
     specs: Sequence[dg.AssetCheckSpec]
     evaluate: EvaluateChecks

@@ -34,7 +34,7 @@ class Cure:
         self._table, self._job, self._location = table.name, job, location
 
     def link(self, label: str, *operations: Operation) -> str:
-        """A link to a run of these operations; without operations, of what is due."""
+        """A link to launch these operations; without operations, the due operations."""
         chosen = {"operations": list(operations)} if operations else {}
         config = maintenance_config([self._table], **chosen)
         return launchpad_link(label, self._job, config, self._location)
@@ -85,7 +85,7 @@ def _health_result(
 
 
 def _faults_text(finding: Finding, report: HealthReport) -> str:
-    """A finding in words, and the advice if no operation of ours can run; as Markdown."""
+    """A finding as Markdown, with advice or a reason if delta_ops has no operation for it."""
     text = plain_text(finding_text(finding))
     if finding.verdict == "look":
         return f"{text}: {plain_text(finding.advice)}"

@@ -45,7 +45,7 @@ class Dimension:
 
     @property
     def is_tried_whole(self) -> bool:
-        """Whether every key is tried for a value whose text is not a key."""
+        """Whether a value that is not itself a key is compared with every key."""
         is_window = isinstance(self.partitions, dg.TimeWindowPartitionsDefinition)
         return not is_window and len(self.known) <= _TRIED_KEYS
 

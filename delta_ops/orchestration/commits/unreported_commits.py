@@ -87,7 +87,7 @@ def find_unreported_commits(
         seen: The cursor of the last search; None before the first search, which starts where
             Dagster's events end.
         layout: The partitions of the asset; None without partitions, or if they are unknown.
-        may_go_on: Returns whether another commit may follow after a number of events.
+        may_go_on: Takes the number of events so far; returns whether to read another commit.
         clock: Measures the age of commits.
 
     Raises:

@@ -294,10 +294,10 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         table: Snapshot,  # noqa: ARG002
         output: WrittenOutput,  # noqa: ARG002
     ) -> dict[str, Any]:
-        """More metadata of an output, beside the table's.
+        """Additional metadata of an output, for subclasses; empty by default.
 
         Args:
-            table: As the output left it.
+            table: The table after the write.
         """
         return {}
 

@@ -73,7 +73,7 @@ class WrittenOutput(NamedTuple):
 
     @property
     def snapshot(self) -> Snapshot | None:
-        """The table as the last commit left it; None without a commit."""
+        """The table after the last commit; None without a commit."""
         found = [result.snapshot for result in self.results if result.snapshot is not None]
         return found[-1] if found else None
 
@@ -94,7 +94,7 @@ class _OutputReport:
     """The metadata and the data version of one output.
 
     Args:
-        table: As the last commit left it; the latest version if nothing was written.
+        table: The table after the last commit; the latest version if nothing was written.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class _OutputReport:
         self._context, self._log, self._settings = context, log, settings
         self._output, self._results, self._table = output, output.results, table
         self._known = None if output.is_new else known_version(context, table)
-        self._shown = table if output.is_new else self._found_snapshot()
+        self._reported = table if output.is_new else self._found_snapshot()
         self._predicates = rows_of_each_partition(
             context, settings, table.schema, is_replaced=output.is_replaced
         )
@@ -116,11 +116,11 @@ class _OutputReport:
     def send(self) -> Snapshot:
         """Add the metadata and the data version to the output; return the reported version."""
         newest = max(self._rows_version(), min(self._known or 0, self._table.version))
-        compat.set_data_version(self._context, data_version(self._shown, newest))
+        compat.set_data_version(self._context, data_version(self._reported, newest))
         context = self._context
         name = context.asset_key.to_user_string() if context.has_asset_key else None
         metadata = {
-            **table_metadata(self._shown, name),
+            **table_metadata(self._reported, name),
             **commit_metadata(self._results),
             **self._lineage_metadata(),
         }
@@ -130,7 +130,7 @@ class _OutputReport:
         if self._context.has_asset_partitions:
             self._add_partition_metadata(metadata.pop("delta/rows_written"))
         self._context.add_output_metadata(metadata)
-        return self._shown
+        return self._reported
 
     def _found_snapshot(self) -> Snapshot:
         """The table at the version of the already committed write."""
@@ -144,20 +144,20 @@ class _OutputReport:
             return self._table
 
     def _rows_version(self) -> int:
-        """The last version, up to the shown version, that changed rows of the output."""
-        shown = self._shown
-        own = [result.metrics for result in self._results if result.version == shown.version]
+        """The last version, up to the reported version, that changed rows of the output."""
+        reported = self._reported
+        own = [result.metrics for result in self._results if result.version == reported.version]
         if any(each.get("numFiles") or each.get("numRemovedFiles") for each in own):
-            return shown.version
+            return reported.version
         rows = versioned_rows(self._context, self._settings, self._table.schema)
         if rows is None:
-            return last_data_version(self._log, shown.version)
-        known = known_version(self._context, shown)
-        return last_partition_version(self._log, shown, rows, known)
+            return last_data_version(self._log, reported.version)
+        known = known_version(self._context, reported)
+        return last_partition_version(self._log, reported, rows, known)
 
     def _lineage_metadata(self) -> dict[str, Any]:
         """The declared column lineage, or else the lineage of the rows, if it is known."""
-        columns = [field.name for field in self._shown.schema.fields]
+        columns = [field.name for field in self._reported.schema.fields]
         declared = self._settings.column_lineage
         if declared is None:
             # Other code may have computed rows that were already committed.
@@ -179,9 +179,9 @@ class _OutputReport:
         return None
 
     def _add_partition_metadata(self, total: int) -> None:
-        """Add to each partition its rows written, and the rows that it holds, if known."""
+        """Add to each partition the number of written rows, and its row count, if known."""
         counts = self._partition_counts(total)
-        held = counts if self._output.is_replaced else _held_rows(self._shown, self._predicates)
+        held = counts if self._output.is_replaced else _held_rows(self._reported, self._predicates)
         for partition in {**counts, **held}:
             figures = {
                 "delta/rows_written": counts.get(partition),
@@ -203,7 +203,7 @@ class _OutputReport:
             counts = dict.fromkeys(self._predicates, 0)
             for commit in commits:
                 for partition, predicate in self._predicates.items():
-                    counts[partition] += _count_rows(self._shown, commit.adds, predicate)
+                    counts[partition] += _count_rows(self._reported, commit.adds, predicate)
         except DeltaOpsError as error:
             # The rows are committed; only their number is unknown.
             self._context.log.warning(f"the rows of each partition were not counted: {error}")

@@ -132,10 +132,10 @@ def output_settings(
 
 
 def validate_no_partitions(place: str, metadata: Metadata) -> None:
-    """Reject a `partition_expr` that an asset without partitions would not use.
+    """Reject a `partition_expr` on an asset without partitions.
 
     Raises:
-        InvalidRequestError: The metadata have one.
+        InvalidRequestError: The metadata have a `partition_expr`.
     """
     if first_setting("partition_expr", [(place, metadata)]).value is not None:
         raise InvalidRequestError(

@@ -133,7 +133,7 @@ def write_txns(
     *,
     is_repeatable: bool,
 ) -> list[Txn]:
-    """The identities of a whole write; none outside a run.
+    """The txns that identify a write; none outside a run.
 
     Args:
         open_log: Called only if the record of a run was deleted.
@@ -154,7 +154,7 @@ def write_txns(
 
 
 def source_txn(asset_key: dg.AssetKey, source: str, position: int) -> Txn:
-    """The identity of the data of a source up to a position.
+    """The txn for the data of a source up to a position.
 
     Examples:
         >>> txn = source_txn(dg.AssetKey("orders"), "orders.csv", 17)
@@ -181,7 +181,7 @@ def forced_source_txn(context: dg.OutputContext, source: str, position: int) -> 
 
 
 def user_metadata(output: StepOutput | None, texts: Mapping[str, str] | None) -> str | None:
-    """User metadata for a commit as JSON: the run that made it, and further texts."""
+    """User metadata for a commit as JSON: the run that made it, and further strings."""
     values: dict[str, str] = dict(texts or {})
     if output is not None:
         values["dagster/run_id"] = output.run.run_id
@@ -257,7 +257,7 @@ def _run_app_id(
 def _find_committed(
     instance: dg.DagsterInstance, log: DeltaLog, of_output: str, root: str
 ) -> str | None:
-    """A committed identity with this root whose run may be the deleted one."""
+    """A committed txn with this root, whose run may be the deleted run."""
     snapshot = log.snapshot_if_exists()
     for app_id in snapshot.transactions() if snapshot is not None else ():
         ids = app_id.removeprefix(of_output).split(":")

@@ -68,12 +68,12 @@ class FleetConfig(dg.Config):
 
 
 def _threshold(description: str, at_most: float | None = None) -> Any:
-    """A field for a threshold, which the policy of the job has if it is not set."""
+    """A config field for a threshold; the default comes from the policy of the job."""
     return Field(default=None, ge=0, le=at_most, description=description)
 
 
 class FleetMaintenanceConfig(dg.Config):
-    """How each table is maintained. The policy of the job has the thresholds that are not set.
+    """How each table is maintained. Thresholds that are not set come from the job's policy.
 
     Examples:
         >>> config = FleetMaintenanceConfig(dry_run=True, small_files=50)
@@ -115,7 +115,7 @@ class FleetMaintenanceConfig(dg.Config):
     )
 
     def thresholds(self, defaults: HealthThresholds | None = None) -> HealthThresholds:
-        """The thresholds that were set, and the defaults of the others."""
+        """The thresholds that were set; other thresholds keep their defaults."""
         values = self.model_dump(exclude={"dry_run", "at_once"}, exclude_none=True)
         return replace(defaults or HealthThresholds(), **values)
 

@@ -308,7 +308,7 @@ class _Run:
         )
 
     def _options(self) -> dict[Operation, dict[str, Any]]:
-        """The options of the operations: by the policy, and by the config, which wins."""
+        """The options of the operations; the config overrides the policy."""
         policy, config = self._tables.policy, self._config
         of_policy = policy.options if policy is not None else {}
         return {

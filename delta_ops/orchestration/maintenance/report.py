@@ -91,7 +91,7 @@ def maintenance_observation(table: TableRef, result: MaintenanceResult) -> dg.As
     snapshot = table.log().snapshot()
     return dg.AssetObservation(
         asset_key=table.asset_key,
-        description=_sentence(result),
+        description=_outcome_text(result),
         metadata={
             "delta/card": dg.MetadataValue.md(small_card(snapshot, row_count(snapshot))),
             **_full_card(table, result),
@@ -159,8 +159,8 @@ def _counts(result: MaintenanceResult) -> Mapping[str, int]:
     return {name: count for name, count in counts.items() if count}
 
 
-def _sentence(result: MaintenanceResult) -> str:
-    """The work, failures, and work left to a person in sentences, as Markdown."""
+def _outcome_text(result: MaintenanceResult) -> str:
+    """Describe what was done, what failed, and what needs a person, as Markdown."""
     work = planned_text(result.planned) if result.dry_run else done_text(result.figures)
     if result.error is not None:
         failure = plain_text(failure_of(result.error).message)

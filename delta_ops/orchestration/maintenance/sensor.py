@@ -104,8 +104,7 @@ def build_maintenance_sensor(
     """Build a sensor that requests a run of the maintenance job for each table that needs work.
 
     Args:
-        log_job: As `build_log_maintenance_job` makes it. It maintains the tables whose logs alone
-            need work.
+        log_job: A job from `build_log_maintenance_job`, for tables whose logs alone need work.
         policy: Policy of the jobs, which decides what is due. None: any possible work is due.
 
     Examples:
@@ -128,7 +127,11 @@ class Sweep:
     clock: Clock = system_clock
 
     def places(self) -> list[_Place]:
-        """The tables that may need work: by their policy, or by a policy that they can name."""
+        """The tables that may need work.
+
+        A table is included if its policy allows operations, or if a property of the table may name
+        another policy that allows operations.
+        """
         return [
             _Place(table, jobs)
             for jobs in self.policies

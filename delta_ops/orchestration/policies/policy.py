@@ -72,7 +72,7 @@ class MaintenancePolicy:
         for operation in self.operations or ():
             entry_of(operation)
         _validate_options(self.options)
-        _validate_purge_comes_to_rest(self.options, self.thresholds)
+        _validate_purge_ends(self.options, self.thresholds)
         if self.name is not None and not re.fullmatch(r"\w+", self.name, re.ASCII):
             raise InvalidRequestError(
                 f"the name {self.name!r} of a policy is a suffix of job names; use letters, "
@@ -139,10 +139,10 @@ def _validate_options(options: Mapping[Operation, Mapping[str, Any]]) -> None:
                 )
 
 
-def _validate_purge_comes_to_rest(
+def _validate_purge_ends(
     options: Mapping[Operation, Mapping[str, Any]], thresholds: HealthThresholds
 ) -> None:
-    """Reject a purge that stays due because of files that it does not rewrite."""
+    """Reject a purge that stays due after each run, because it does not rewrite some files."""
     of_purge, limit = options.get("purge", {}), thresholds.deleted_rows
     share = of_purge.get("deleted_share")
     if "deleted_share" in of_purge and limit and (share is None or share > limit):

@@ -68,8 +68,8 @@ def __getattr__(name: str) -> NoReturn:
     """Explain why a name of the package is absent."""
     if name == "BackoffConfig":
         raise InvalidRequestError(
-            f"{__name__} has no BackoffConfig: the clients of the stores have their own; leave it "
-            "out"
+            f"{__name__} has no BackoffConfig, because the storage clients have their own rules "
+            "for retries; leave it out"
         )
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

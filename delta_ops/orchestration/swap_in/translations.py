@@ -63,7 +63,8 @@ def translate(
                 setting = _unite(read[ours], setting, f"{place} have {name}")  # noqa: PLW2901
             elif ours in read and read[ours] != setting:
                 raise InvalidRequestError(
-                    f"{place} have {name} and another setting of {ours}; leave one of them out"
+                    f"{place} have {name}, which sets {ours}, and another value for {ours}; leave "
+                    "one of them out"
                 )
             read[ours] = setting
     return read

@@ -107,7 +107,7 @@ def is_comparable(data_type: DataType) -> bool:
 
 
 def _is_compared_roughly(value: Any, data_type: DataType) -> bool:
-    """Whether Spark compares with a precision that merges different values of the column."""
+    """Whether Spark would compare as doubles, and so treat different column values as equal."""
     if isinstance(data_type, DecimalType):
         return isinstance(value, SqlText | SqlDouble) and data_type.precision > _DOUBLE_DIGITS
     return isinstance(value, SqlDouble) and data_type == LONG and abs(value) >= _DOUBLE_INTEGERS
@@ -122,7 +122,7 @@ def _refusal(value: Any, data_type: DataType, column: str) -> InvalidRequestErro
 
 
 def validate_text(text: str) -> None:
-    """Refuse a text with half of a surrogate pair, which no file can hold.
+    """Reject a text with half of a surrogate pair, which no file can store.
 
     Raises:
         InvalidRequestError: The text contains one.

@@ -223,9 +223,9 @@ def _replace_where(options: Options, transaction: Transaction, df: DataFrame) ->
     schema = known.schema if known else schema_from_spark(df.schema)
     if has_times_of_session(predicate, text, df.sparkSession, schema):
         raise InvalidRequestError(
-            f"replaceWhere {text!r} contains times, which mean other instants in this session's "
-            "time zone than in UTC; set spark.sql.session.timeZone to UTC, or use ds.write with "
-            "datetimes in replace_where"
+            f"replaceWhere {text!r} contains times, which delta_ops reads in UTC, and the time "
+            "zone of this session is not UTC; set spark.sql.session.timeZone to UTC, or use "
+            "ds.write with datetimes in replace_where"
         )
     return predicate
 

@@ -52,7 +52,7 @@ class PlannedClause:
 
     @property
     def condition(self) -> Column:
-        """Whether the clause applies to a row of its occasion."""
+        """Whether the clause applies to a row of the kind that it is for."""
         return sf.lit(True) if self.predicate is None else is_true(self.predicate.column)
 
     @property
@@ -81,7 +81,7 @@ class Sides:
     source_schema: StructType
 
     def rows_of(self, occasion: Occasion) -> DataFrame:
-        """The columns that are available on an occasion."""
+        """The columns that a clause for this kind of rows may use."""
         match occasion:
             case "matched":
                 return self.target.crossJoin(self.source)
@@ -112,7 +112,7 @@ def plan_clause(
         clause: The clause of the request.
         sides: Columns of both sides.
         find: Finds a column of either side.
-        definition: The table as the merge leaves it.
+        definition: The table after the merge.
         table: For messages.
         unmatchable: Minimum length of inserted keys, by column. A shorter key would match no
             source row.
@@ -182,7 +182,7 @@ def choose_clause(clauses: Sequence[tuple[int, Column, PlannedClause]]) -> Colum
     """Number of the first clause that applies to a row, or null.
 
     Args:
-        clauses: For each clause its number, the condition for its occasion, and the clause.
+        clauses: For each clause: its number, the condition that a row is of its kind, the clause.
     """
     chosen = sf.lit(None).cast("int")
     for number, is_meant, clause in reversed(clauses):

@@ -98,8 +98,8 @@ class SparkCondition:
         """The condition as a delta_ops expression; None if there is no equivalent.
 
         A Spark column needs a SQL string from `sql_of`. The result is None if the condition uses
-        dates or times and the session is not in UTC, because they would mean other times. It is
-        also None if session settings change the meaning of the string.
+        dates or times and the time zone of the session is not UTC, because delta_ops reads them in
+        UTC. It is also None if session settings change the meaning of the string.
 
         Args:
             spark: The session that evaluates the condition.
@@ -215,7 +215,7 @@ def simplify_text(text: str, spark: SparkSession, schema: StructType) -> Predica
 def has_times_of_session(
     predicate: Predicate, text: str, spark: SparkSession, schema: StructType
 ) -> bool:
-    """Whether a SQL string compares times that the session reads in another zone than UTC."""
+    """Whether a SQL string compares times, and the time zone of the session is not UTC."""
     if session_time_zone(spark) in _UTC:
         return False
     names = {name.lower() for name in columns(predicate)}
@@ -247,7 +247,7 @@ def text_of_predicate(
 def validate_times(
     condition: Predicate | Expression | str | None, spark: SparkSession, schema: StructType
 ) -> None:
-    """Reject a SQL string with times that the session reads in another zone than UTC.
+    """Reject a SQL string with times if the time zone of the session is not UTC.
 
     Raises:
         InvalidRequestError: The message has the cure.
@@ -259,9 +259,9 @@ def validate_times(
         predicate, condition, spark, schema
     ):
         raise InvalidRequestError(
-            f"the condition {condition!r} contains times, which mean other instants in this "
-            "session's time zone than in UTC; set spark.sql.session.timeZone to UTC, or give a "
-            "predicate with datetimes, made with col"
+            f"the condition {condition!r} contains times, which delta_ops reads in UTC, and the "
+            "time zone of this session is not UTC; set spark.sql.session.timeZone to UTC, or give "
+            "a predicate with datetimes, made with col"
         )
 
 

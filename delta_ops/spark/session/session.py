@@ -188,7 +188,7 @@ def _enter(spark: SparkSession, key: _Key, call: _Override) -> None:
     with _overrides.lock:
         calls = _overrides.calls.get(key, [])
         before = _overrides.before[key] if calls else spark.conf.get(key[1])
-        _set(spark, key[1], _value_in_force([*calls, call], before))
+        _set(spark, key[1], _current_value([*calls, call], before))
         _overrides.before[key], _overrides.calls[key] = before, [*calls, call]
 
 
@@ -198,11 +198,14 @@ def _leave(spark: SparkSession, key: _Key, call: _Override) -> None:
         before = _overrides.before.pop(key)
         if calls:
             _overrides.before[key], _overrides.calls[key] = before, calls
-        _set(spark, key[1], _value_in_force(calls, before))
+        _set(spark, key[1], _current_value(calls, before))
 
 
-def _value_in_force(calls: Sequence[_Override], before: str | None) -> str | None:
-    """The innermost value of the thread whose call began first; `before` without calls."""
+def _current_value(calls: Sequence[_Override], before: str | None) -> str | None:
+    """The value that applies now; `before` without calls.
+
+    The thread of the oldest running call decides, by its innermost call.
+    """
     return next((c.value for c in reversed(calls) if c.thread == calls[0].thread), before)
 
 

@@ -226,7 +226,7 @@ class _SparkStream:
         self, spark: SparkSession, log: DeltaLog, made_for: Snapshot, request: StreamRequest
     ) -> None:
         self._spark, self._request = spark, request
-        self._stream = TableStream(log, _shape_of_query(made_for), request)
+        self._stream = TableStream(log, _first_snapshot(made_for), request)
 
     def answer(self, question: str) -> Any:
         """Answer a request of the source: a string with three lines for kind, start and end."""
@@ -251,25 +251,25 @@ class _SparkStream:
         if self._request.rules.read_change_feed:
             feed, files = self._stream.changes_between(_offset(start), place)
             return read_changed_files(self._spark, feed, files) if files else None
-        shape = self._stream.shape
+        snapshot = self._stream.schema_snapshot
         adds = self._stream.adds_between(_offset(start), place)
         if not adds:
             return None
-        rows = read_files(self._spark, shape, adds)
-        return show(rows, shape.schema, resolve_columns(shape.schema, None), None)
+        rows = read_files(self._spark, snapshot, adds)
+        return show(rows, snapshot.schema, resolve_columns(snapshot.schema, None), None)
 
 
 def _open_stream(log: DeltaLog, version: int, request: StreamRequest) -> TableStream:
     """Open a table for a query whose DataFrame was created at this version."""
-    return TableStream(log, _shape_of_query(log.snapshot(version)), request)
+    return TableStream(log, _first_snapshot(log.snapshot(version)), request)
 
 
-def _shape_of_query(made_for: Snapshot) -> Snapshot:
+def _first_snapshot(made_for: Snapshot) -> Snapshot:
     """The first snapshot of a query. It may be later than the snapshot of its DataFrame."""
-    shape = made_for.refresh()
-    obstacle = find_change_of_columns(shape.version, shape.metadata, made_for)
+    snapshot = made_for.refresh()
+    obstacle = find_change_of_columns(snapshot.version, snapshot.metadata, made_for)
     # If columns changed, the query reads all earlier commits first and then reports the change.
-    return shape if obstacle is None else made_for
+    return snapshot if obstacle is None else made_for
 
 
 def _offset(text: str | None) -> StreamOffset | None:

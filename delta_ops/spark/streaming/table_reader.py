@@ -69,7 +69,7 @@ class TableReader(DataSourceStreamReader):
         if place is None or start == end:
             return []
         adds = self._stream.adds_between(offset_of(start), place)
-        version, size = self._stream.shape.version, -(-len(adds) // _TASKS)
+        version, size = self._stream.schema_snapshot.version, -(-len(adds) // _TASKS)
         return [_Files(version, adds[n : n + size]) for n in range(0, len(adds), max(size, 1))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

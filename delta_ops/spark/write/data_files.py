@@ -192,10 +192,10 @@ def write_rows(
 
 
 def _names_of_directories(definition: TableDefinition) -> Mapping[str, str]:
-    """Directory column of each partition column, by the name of the partition column.
+    """Map each partition column to the column that Spark names its directories after.
 
-    Spark omits directory columns from the files. If the files also contain the partition columns,
-    the directory columns get other names.
+    Spark leaves the columns of directories out of the files. If the files also contain the
+    partition columns, the directories therefore use other column names.
     """
     names = definition.partition_names
     taken = {each.name.lower() for each in definition.file_schema.fields}

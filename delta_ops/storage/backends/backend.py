@@ -89,7 +89,7 @@ class Backend:
     address_of: Callable[[Any], object] | None = None
     """Takes a file system; returns the address of its store, which may hold credentials."""
     slow_address_of: Callable[[Any], object] | None = None
-    """Address to check before each call, for clients that take minutes to give up an address."""
+    """Address to check before each call, for clients that wait minutes for an unreachable store."""
     list_from: ListFrom | None = None
     list_tree: ListTree | None = None
     has_table_below_no_name: Callable[[Any, Sequence[Entry], str], bool] | None = None

@@ -58,7 +58,7 @@ class RemainingOptions:
         return next((value for value in found if value is not None), None)
 
     def options_in(self, name: str) -> RemainingOptions:
-        """The options inside an option."""
+        """Remove an option that is a mapping, such as `client_kwargs`; return its entries."""
         return RemainingOptions(self.uri, self.root, self.take(name) or {}, f"{name}.")
 
     def refuse_rest(self, harmless: str) -> None:

@@ -114,7 +114,7 @@ class FsspecStorage:
         return False
 
     def kept_ranges(self, file: FileInfo) -> KeptRanges | None:
-        """See `Storage`; for files in a known store with an etag, or with a modification time."""
+        """See `Storage`; also None if the store's address or the file's version is unknown."""
         if self._cache is None or (file.etag is None and file.modified_ms <= 0):
             return None
         address = self._root.address()

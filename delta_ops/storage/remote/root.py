@@ -67,7 +67,7 @@ class RemoteRoot:
         return _address(self.backend.address_of, self.fs)
 
     def slow_address(self) -> str | None:
-        """Address to check before a call; None if unknown, or if the client gives up quickly."""
+        """Address to check before a call, for clients with long timeouts; otherwise None."""
         return _address(self.backend.slow_address_of, self.fs)
 
     def info_of(self, path: str, entry: Entry) -> FileInfo:

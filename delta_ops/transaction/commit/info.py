@@ -49,7 +49,7 @@ def commit_info(
     """The body of `commitInfo`, without the values that change with each attempt.
 
     Args:
-        definition: The table as the commit leaves it.
+        definition: The table after the commit.
         texts: More fields, by names that are not in `RESERVED_NAMES`.
     """
     info: dict[str, Any] = {

@@ -72,7 +72,7 @@ def propose(
     """The commit of a draft.
 
     Args:
-        definition: The table as the commit leaves it.
+        definition: The table after the commit.
         snapshot: The table that the draft was prepared on.
         table: For messages.
 

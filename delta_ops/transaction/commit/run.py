@@ -2,7 +2,7 @@
 
 Several writers may find no table and try to create it. If the winner created the same table, a
 loser commits to that table: it has read no files, so no commit of the new table contradicts what it
-read. It does not, if the winner's table has a rule for rows that was not checked on the loser's
+read. The loser is rejected if the winner's table has a row rule that was not checked on the loser's
 rows.
 """
 
@@ -73,7 +73,7 @@ class CommitRun:
 
     @property
     def definition(self) -> TableDefinition:
-        """The table as the commit leaves it.
+        """The table after the commit.
 
         Raises:
             TableNotFoundError: There is no table, and the commit does not create it.
@@ -91,7 +91,7 @@ class CommitRun:
         """Reject a draft that breaks a rule of the table.
 
         Args:
-            clustered_by: The clustering columns as the commit leaves them, by physical names.
+            clustered_by: The clustering columns after the commit, by physical names.
 
         Raises:
             CommitConflictError: A running vacuum may delete files that the commit restores.

@@ -42,7 +42,7 @@ class VectorChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rebase:
-    """The result of judging a winner's deletion vectors."""
+    """The united deletion vectors of two commits, and the actions that remain to be checked."""
 
     winner: Commit
     """The winner without the judged files."""
@@ -55,7 +55,7 @@ class Rebase:
 def judge_vectors(
     winner: Commit, ours: Footprint, actions: Sequence[Action], snapshot: Snapshot
 ) -> Rebase | Conflict:
-    """Judge the vectors that a winner changed; a conflict if both commits delete the same row.
+    """Compare the deletion vectors of a winner with ours; a conflict if both delete the same row.
 
     Args:
         winner: A commit after the snapshot.

@@ -1,4 +1,4 @@
-"""Checkpoint parts: reads chosen columns from the Parquet files of a checkpoint.
+"""Checkpoint files: reads chosen columns from the Parquet files of a checkpoint.
 
 Files are read by byte ranges: many footers at a time, and columns ahead of their decoding. Arrow
 only decodes bytes that are in memory. If Arrow read the files, one slow disk would block its
