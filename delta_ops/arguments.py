@@ -57,7 +57,7 @@ R = TypeVar("R")
 
 
 def validate_arguments(function: Callable[..., Any], arguments: Mapping[str, object]) -> None:
-    """Refuse an argument whose type does not match the function's annotation.
+    """Reject an argument whose type does not match the function's annotation.
 
     Args:
         function: The called function.

@@ -116,17 +116,19 @@ class DeltaLogResource(dg.ConfigurableResource[None]):
         AssetKey(['orders'])
     """
 
-    root: str = Field(description="Folder or URI under which each asset has its table.")
+    root: str = Field(description="Folder or URI that contains the tables of the assets.")
     storage_options: dict[str, Any] = Field(default={}, description=STORAGE_OPTIONS)
     cache_directory: str | None = Field(
         default=None,
-        description="Where this machine keeps what it reads of checkpoints in object stores.",
+        description="Local directory that caches data of checkpoints read from object stores.",
     )
-    cache_max_bytes: int = Field(default=1 << 30, gt=0, description="That the cache may take.")
+    cache_max_bytes: int = Field(
+        default=1 << 30, gt=0, description="Maximum disk space of the cache, in bytes."
+    )
     lock: dg.ResourceDependency[Any] = Field(
         default=None,  # type: ignore[arg-type]
-        description="Within which commits are created, for a store that cannot do so exclusively; "
-        "a function, as DeltaLog takes it.",
+        description="Lock to hold while a commit is created, for stores without exclusive create; "
+        "a function, as for DeltaLog.",
     )
 
     def __init__(self, **config: Any) -> None:

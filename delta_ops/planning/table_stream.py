@@ -288,7 +288,7 @@ class TableStream:
             version += 1
 
     def _list(self, version: int) -> None:
-        """List the log from one version earlier; a valid log has that version."""
+        """List the log from the version before `version`, which every valid log has."""
         self._listing = list_log(
             self.log.storage, self.log.log_directory, from_version=max(version - 1, 0)
         )

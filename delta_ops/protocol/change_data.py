@@ -25,7 +25,7 @@ _FEED_COLUMNS = (CHANGE_TYPE_COLUMN, "_commit_version", "_commit_timestamp")
 
 
 def validate_feed_columns(definition: TableDefinition, table: str) -> None:
-    """Refuse a column with the name of a feed column, if the table has a feed.
+    """Reject a column with the name of a feed column, if the table has a feed.
 
     Raises:
         InvalidRequestError: The message names the column.

@@ -105,7 +105,7 @@ def _validate_spelling(names: Collection[str], known: frozenset[str]) -> None:
 
 
 def validate_fields(fields: Fields, action: str) -> None:
-    """Refuse a checkpoint whose action column lacks a required field."""
+    """Reject a checkpoint whose action column lacks a required field."""
     names = fields[action]
     missing = next((name for name in ACTIONS[action].required if name not in names), None)
     if missing is not None:
@@ -142,7 +142,7 @@ def present_rows(structs: pa.StructArray, action: str) -> pa.StructArray:
 
 
 def validate_version(versions: Sequence[int], version: int) -> None:
-    """Refuse a V2 checkpoint whose recorded version differs from its file name."""
+    """Reject a V2 checkpoint whose recorded version differs from its file name."""
     other = next((each for each in versions if each != version), None)
     if other is not None:
         raise ValueError(f"it claims to be of version {other}")

@@ -102,7 +102,7 @@ def is_large(vector: DeletionVector) -> bool:
 
 
 def validate_size(vector: DeletionVector, num_rows: int | None) -> None:
-    """Refuse a vector that is larger than its data file allows.
+    """Reject a vector that is larger than its data file allows.
 
     Args:
         vector: The descriptor in the log.

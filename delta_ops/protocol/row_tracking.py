@@ -86,7 +86,7 @@ def version_column(definition: TableDefinition, table: str) -> str | None:
 
 
 def validate_tracking(metadata: Metadata, table: str) -> None:
-    """Refuse to track rows while assigning ids is suspended.
+    """Reject to track rows while assigning ids is suspended.
 
     Raises:
         InvalidRequestError: Both properties are true.
@@ -125,7 +125,7 @@ def tracked_definition(definition: TableDefinition, table: str) -> TableDefiniti
 
 
 def validate_ids(add: AddFile, table: str) -> None:
-    """Refuse a file without row ids in the log; its rows could not keep their ids.
+    """Reject a file without row ids in the log; its rows could not keep their ids.
 
     Raises:
         InvalidRequestError: The message names the file.

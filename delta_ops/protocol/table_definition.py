@@ -207,7 +207,7 @@ class TableDefinition:
 
     @lazy
     def row_rules(self) -> tuple[RowRule, ...]:
-        """The rules that every row must keep, each once."""
+        """The rules that every row must satisfy, each once."""
         return (
             *not_null_rules(self.schema),
             *rules_of_expressions(self.schema, self.metadata.configuration),
@@ -225,7 +225,7 @@ def validate(
     table: str,
     engine: Engine | None = "arrow",
 ) -> None:
-    """Refuse a table that the operation does not fully support.
+    """Reject a table that the operation does not fully support.
 
     Args:
         table: For the message.
@@ -265,7 +265,7 @@ def is_supported(
 
 
 def validate_properties(definition: TableDefinition, *, table: str) -> None:
-    """Refuse properties that require a feature missing from the protocol.
+    """Reject properties that require a feature missing from the protocol.
 
     Raises:
         InvalidRequestError: The message names the property and the feature.
@@ -282,7 +282,7 @@ def validate_properties(definition: TableDefinition, *, table: str) -> None:
 def validate_types(
     schema: StructType, definition: TableDefinition, table: str, added: Collection[str] = ()
 ) -> None:
-    """Refuse column types that require a feature missing from the protocol.
+    """Reject column types that require a feature missing from the protocol.
 
     Args:
         added: Features that the protocol gets together with the columns.

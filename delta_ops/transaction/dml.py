@@ -208,7 +208,7 @@ def _validate_feed_is_complete(transaction: Transaction) -> None:
     has_others = bool(transaction.draft.new_files) or transaction.draft.removes_rows
     if has_others and transaction.definition.has_change_feed:
         raise InvalidRequestError(
-            f"{transaction.log.uri}: this commit already adds or removes rows, which the change "
-            "data feed would not record together with changed rows; make separate commits. "
-            "Nothing was written"
+            f"{transaction.log.uri}: the change data feed cannot record changed rows in a commit "
+            "that also adds or removes rows in another way; make separate commits. Nothing was "
+            "written"
         )

@@ -158,7 +158,7 @@ class WriteRequest(CommitRequest):
     epoch: Epoch | None = None
     """The batch of a stream that is written."""
     source_rules: Sequence[SourceRule] = ()
-    """Conditions that every row must keep."""
+    """Conditions that every row must meet."""
 
 
 def write_request(
@@ -248,7 +248,7 @@ class MergeRequest(CommitRequest):
     clauses: Sequence[Clause] = ()
     """Clauses in order; the first clause with a true condition applies to a row."""
     source_rules: Sequence[SourceRule] = ()
-    """Conditions that every row of the source must keep."""
+    """Conditions that every row of the source must meet."""
 
     def __post_init__(self) -> None:
         if self.target_alias.lower() == self.source_alias.lower():

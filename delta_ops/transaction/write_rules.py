@@ -60,7 +60,7 @@ def validate_staged(staged: Staged, definition: TableDefinition, *, table: str) 
                 "the rows again"
             )
     missing = sorted(str(rule) for rule in definition.row_rules if rule not in staged.row_rules)
-    # Rearranged rows come from the table, so they keep its rules already.
+    # Rearranged rows come from the table, so they meet its rules already.
     if missing and any(add.data_change for add in staged.adds):
         raise InvalidRequestError(
             f"{table} requires {', '.join(missing)}, which the engine that wrote the files does "

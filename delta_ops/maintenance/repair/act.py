@@ -147,7 +147,7 @@ def repair(
 
 
 def _validate_no_place_is_gone(removed: Sequence[AddFile], snapshot: Snapshot) -> None:
-    """Refuse to remove all files of a place, which may only be unmounted."""
+    """Reject to remove all files of a place, which may only be unmounted."""
     lost = Counter(_place(canonical_path(add.path, snapshot.uri)) for add in removed)
     live = Counter(
         _place(path)

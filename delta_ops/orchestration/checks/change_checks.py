@@ -75,7 +75,7 @@ def column_check(
     spec = dg.AssetCheckSpec(
         COLUMNS,
         asset=table.asset_key,
-        description="The columns are those that this check saw last.",
+        description="The columns are the same as in the previous evaluation of this check.",
         automation_condition=automation_condition,
     )
     return _comparison(table, spec, partial(_compare_columns, severity=severity))
@@ -199,7 +199,10 @@ def _compare_columns(
 
 
 def _translate_types(columns: dict[str, str] | None, snapshot: Snapshot) -> dict[str, str] | None:
-    """The columns of an earlier result, which may have Arrow's names of unchanged types."""
+    """Translate the columns of an earlier result, in which types may have Arrow's names.
+
+    A name is translated only if the type is unchanged.
+    """
     if columns is None:
         return None
     earlier, now = {}, {}

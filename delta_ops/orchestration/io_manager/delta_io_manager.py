@@ -108,36 +108,39 @@ class DeltaIOManager(dg.ConfigurableIOManager):
 
     lake: dg.ResourceDependency[Any] = Field(
         default=None,  # type: ignore[arg-type]
-        description="A DeltaLogResource, in the place of root, storage_options, cache and lock.",
+        description="A DeltaLogResource; replaces root, storage_options, cache and lock.",
     )
     root: str | None = Field(
-        default=None, description="Folder or URI under which each asset has its table."
+        default=None, description="Folder or URI that contains the tables of the assets."
     )
     storage_options: dict[str, Any] = Field(default={}, description=STORAGE_OPTIONS)
     cache_directory: str | None = Field(
         default=None,
-        description="Where this machine keeps what it reads of checkpoints in object stores.",
+        description="Local directory that caches data of checkpoints read from object stores.",
     )
-    cache_max_bytes: int = Field(default=1 << 30, gt=0, description="That the cache may take.")
+    cache_max_bytes: int = Field(
+        default=1 << 30, gt=0, description="Maximum disk space of the cache, in bytes."
+    )
     lock: dg.ResourceDependency[Any] = Field(
         default=None,  # type: ignore[arg-type]
-        description="Within which commits are created, for a store that cannot do so exclusively; "
-        "a function, as DeltaLog takes it.",
+        description="Lock to hold while a commit is created, for stores without exclusive create; "
+        "a function, as for DeltaLog.",
     )
     metadata: dict[str, Any] = Field(
         default={},
-        description="What holds for outputs that neither their own metadata nor those of their "
-        "asset say otherwise of: partition_expr, delta/mode, ...",
+        description="Default metadata of outputs, such as partition_expr and delta/mode. Metadata "
+        "of an output or of its asset override them.",
     )
     checkpoint: Literal["inline", "scheduled"] = Field(
         default="inline",
-        description="Whether a write makes the checkpoint that it makes due, and compacts tables "
-        "with delta.autoOptimize.autoCompact, or leaves both to the maintenance job.",
+        description="inline: after a write, create a checkpoint if it is due, and compact small "
+        "files if delta.autoOptimize.autoCompact is set. scheduled: leave both to the maintenance "
+        "job.",
     )
     op_outputs: Literal["pickle", "error"] = Field(
         default="pickle",
-        description="Whether values that ops pass to each other, and that belong to no asset, are "
-        "stored by pickle in the storage of the Dagster instance, or are rejected.",
+        description="Outputs of ops that belong to no asset. pickle: store them in the storage of "
+        "the Dagster instance. error: reject them.",
     )
     spark: dg.ResourceDependency[Any] = Field(
         default=None,  # type: ignore[arg-type]

@@ -29,13 +29,13 @@ from delta_ops.log import DeltaLog
 from delta_ops.orchestration import dagster_compat as compat
 from delta_ops.orchestration.dagster_compat import dagster_instance, dagster_run
 from delta_ops.orchestration.io_manager.reruns import (
-    Line,
     LostRun,
+    RunChain,
     WrittenAsset,
     backfill_root_id,
+    chain_ending_with,
+    chain_origin_id,
     has_succeeded,
-    line_origin_id,
-    line_that_ends_with,
     root_id,
 )
 from delta_ops.orchestration.tags import IDEMPOTENCY_TAG, validate_tags
@@ -149,8 +149,8 @@ def write_txns(
     if idempotency == "partition":
         return _partition_txns(output, open_log)
     asset = output.written_asset(is_repeatable=is_repeatable)
-    line = line_that_ends_with(output.instance, output.run, asset, through_backfills=True)
-    return [Txn(app_id=_run_app_id(output, open_log, line, is_repeatable), version=0)]
+    chain = chain_ending_with(output.instance, output.run, asset, through_backfills=True)
+    return [Txn(app_id=_run_app_id(output, open_log, chain, is_repeatable), version=0)]
 
 
 def source_txn(asset_key: dg.AssetKey, source: str, position: int) -> Txn:
@@ -173,10 +173,10 @@ def forced_source_txn(context: dg.OutputContext, source: str, position: int) -> 
     if output is None:
         return None
     asset = output.written_asset(is_repeatable=False)
-    line = line_that_ends_with(output.instance, output.run, asset)
-    if line.lost is not None or line.first.tags.get(IDEMPOTENCY_TAG) != "force":
+    chain = chain_ending_with(output.instance, output.run, asset)
+    if chain.lost is not None or chain.first.tags.get(IDEMPOTENCY_TAG) != "force":
         return None
-    name = f"{output.asset_key.to_user_string()}:{line.first.run_id}:{source}"
+    name = f"{output.asset_key.to_user_string()}:{chain.first.run_id}:{source}"
     return Txn(app_id=f"dagster:forced:{name}", version=position)
 
 
@@ -226,8 +226,8 @@ def _partition_text(
 def _partition_txns(output: StepOutput, open_log: Callable[[], DeltaLog]) -> list[Txn]:
     """One identity for each partition, so that runs over overlapping ranges find each other."""
     asset = output.written_asset(is_repeatable=True)
-    line = line_that_ends_with(output.instance, output.run, asset)
-    record = output.instance.get_run_record_by_id(line.first.run_id)
+    chain = chain_ending_with(output.instance, output.run, asset)
+    record = output.instance.get_run_record_by_id(chain.first.run_id)
     created_ms = int(record.create_timestamp.timestamp() * 1000) if record is not None else 0
     name = output.asset_key.to_user_string()
     names = [f"{name}[{key}]" for key in output.partitions] or [name]
@@ -235,22 +235,22 @@ def _partition_txns(output: StepOutput, open_log: Callable[[], DeltaLog]) -> lis
         Txn(app_id=f"dagster:partition:{each}", version=created_ms, newer_is_stale=True)
         for each in names
     ]
-    if line.lost is not None:
-        _validate_not_overtaken(open_log(), txns, output.run.run_id, line.lost)
+    if chain.lost is not None:
+        _validate_not_overtaken(open_log(), txns, output.run.run_id, chain.lost)
     return txns
 
 
 def _run_app_id(
-    output: StepOutput, open_log: Callable[[], DeltaLog], line: Line, is_repeatable: bool
+    output: StepOutput, open_log: Callable[[], DeltaLog], chain: RunChain, is_repeatable: bool
 ) -> str:
     of_output = f"dagster:run:{output.name}:"
-    if line.lost is not None and not is_repeatable:
-        committed = _find_committed(output.instance, open_log(), of_output, line.lost.root_id)
+    if chain.lost is not None and not is_repeatable:
+        committed = _find_committed(output.instance, open_log(), of_output, chain.lost.root_id)
         if committed is not None:
             return committed
-    root = backfill_root_id(line.first) or root_id(line.first)
+    root = backfill_root_id(chain.first) or root_id(chain.first)
     # It is unknown whether a deleted run has logged its overwrite.
-    origin = line.first.run_id if is_repeatable else line_origin_id(output.instance, line)
+    origin = chain.first.run_id if is_repeatable else chain_origin_id(output.instance, chain)
     return f"{of_output}{root}" if root == origin else f"{of_output}{root}:{origin}"
 
 

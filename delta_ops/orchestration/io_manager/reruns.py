@@ -58,7 +58,7 @@ class LostRun(NamedTuple):
     """The first run or backfill of the chain of re-executions."""
 
 
-class Line(NamedTuple):
+class RunChain(NamedTuple):
     """A chain of runs. Each run continues the run before it."""
 
     first: dg.DagsterRun
@@ -66,14 +66,14 @@ class Line(NamedTuple):
     """The deleted run that the first run continues, if any."""
 
 
-def line_that_ends_with(
+def chain_ending_with(
     instance: dg.DagsterInstance,
     run: dg.DagsterRun,
     asset: WrittenAsset | None,
     *,
     through_backfills: bool = False,
-) -> Line:
-    """The chain of runs that a run ends.
+) -> RunChain:
+    """Find the chain of runs whose last run is this run.
 
     Args:
         asset: The asset that the run writes, if any.
@@ -104,33 +104,36 @@ def _cut_after_event(
     runs: list[dg.DagsterRun],
     asset: WrittenAsset | None,
     lost: LostRun | None,
-) -> Line:
-    """The chain without runs whose overwrite was logged and must be repeated.
+) -> RunChain:
+    """Shorten the chain: a run that must repeat a logged overwrite starts a new chain.
 
     Args:
         runs: Oldest first.
         lost: The deleted run that the oldest run continues.
     """
-    line, is_logged = Line(runs[0], lost), False
+    chain, is_logged = RunChain(runs[0], lost), False
     if asset is None or not asset.is_repeatable:
-        return line
+        return chain
     for before, run in pairwise(runs):
         is_logged = is_logged or _has_logged(instance, before, asset)
         if is_logged and not _is_automatic(run, before) and _idempotency_tag(run) != "adopt":
-            line, is_logged = Line(run, None), False
-    return line
+            chain, is_logged = RunChain(run, None), False
+    return chain
 
 
 def origin_id(instance: dg.DagsterInstance, run: dg.DagsterRun) -> str:
     """The first run of the chain of failed runs that this run continues, or the run itself."""
-    return line_origin_id(instance, line_that_ends_with(instance, run, None))
+    return chain_origin_id(instance, chain_ending_with(instance, run, None))
 
 
-def line_origin_id(instance: dg.DagsterInstance, line: Line) -> str:
-    """The first run of the chain, or the best known substitute."""
-    if line.lost is None or line.lost.run_id is None:
-        return line.first.run_id
-    return line.lost.run_id if has_succeeded(instance, line.lost.root_id) else line.lost.root_id
+def chain_origin_id(instance: dg.DagsterInstance, chain: RunChain) -> str:
+    """The id of the run that a chain begins with, deleted runs included.
+
+    A deleted run is assumed to continue the root run, unless the root run succeeded.
+    """
+    if chain.lost is None or chain.lost.run_id is None:
+        return chain.first.run_id
+    return chain.lost.run_id if has_succeeded(instance, chain.lost.root_id) else chain.lost.root_id
 
 
 def root_id(run: dg.DagsterRun) -> str:

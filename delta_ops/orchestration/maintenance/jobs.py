@@ -251,7 +251,7 @@ class _Run:
                 )
 
     def _table_runs(self) -> Iterator[TableRun | None]:
-        """The results of the tables in their order, as long as there is time to begin with one."""
+        """Maintain the tables in order, and yield the results; begins no table after the budget."""
         settings = self._tables.settings
         ends = time.monotonic() + settings.budget_s
         begun = takewhile(lambda _: time.monotonic() < ends, self._todo)

@@ -214,7 +214,7 @@ class _Tick:
         )
 
     def _assess_places(self) -> Iterator[_Assessment]:
-        """Assess the tables in their order, as long as there is time to begin with one."""
+        """Assess the tables in order; begins no table after the time limit of the tick."""
         clock, ends_ms = self._sweep.clock, self._now_ms + 1000 * self._sweep.limits.seconds
         in_time = takewhile(lambda _: clock() < ends_ms, self._places)
         # Local disks do not wait, and threads that compute only slow each other down.

@@ -87,27 +87,29 @@ class DeltaLakeIOManager(RenamedIOManager):
 
     op_outputs: Literal["pickle", "error"] = Field(
         default="error",
-        description="Whether values without rows that ops pass to each other are stored by pickle "
-        "in the storage of the Dagster instance, or are rejected.",
+        description="Outputs of ops that have no rows. pickle: store them in the storage of the "
+        "Dagster instance. error: reject them.",
     )
     # The names of fields in the config of a run; `_our_fields` translates them.
     root_uri: str | None = Field(default=None, description="Folder or URI of the tables.")
-    schema_: str | None = Field(default=None, alias="schema", description="Folder of tables.")
+    schema_: str | None = Field(default=None, alias="schema", description="Folder of the tables.")
     mode: str | None = Field(default=None, description="How outputs treat existing rows.")
     schema_mode: str | None = Field(default=None, description="How outputs change columns.")
-    overwrite_schema: bool | None = Field(default=None, description="As schema_mode overwrite.")
+    overwrite_schema: bool | None = Field(
+        default=None, description="Same as schema_mode overwrite."
+    )
     writer_engine: str | None = Field(default=None, description="pyarrow or rust.")
     table_config: dict[str, str] | None = Field(
         default=None, description="Properties of new tables."
     )
     custom_metadata: dict[str, str] | None = Field(
-        default=None, description="Texts that each commit records."
+        default=None, description="Strings to record in each commit."
     )
     writer_properties: dict[str, Any] | None = Field(
         default=None, description="Only the compression of new tables has an effect."
     )
     commit_properties: dict[str, Any] | None = Field(
-        default=None, description="custom_metadata of each commit."
+        default=None, description="Only custom_metadata has an effect."
     )
 
     def __init__(self, **config: Any) -> None:

@@ -34,7 +34,7 @@ class RenamedIOManager(DeltaIOManager):
     """A `DeltaIOManager` that also accepts the setting names of another integration."""
 
     schema_name: str | None = Field(
-        default=None, description="Folder of the tables whose assets name no other folder."
+        default=None, description="Folder of the tables, for assets without a folder of their own."
     )
 
     output_translations: ClassVar[Translations] = {}

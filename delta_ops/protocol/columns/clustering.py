@@ -107,7 +107,7 @@ def validate_clustering(
     table: str,
     before: StructType | None = None,
 ) -> None:
-    """Refuse a schema that lacks a clustering column.
+    """Reject a schema that lacks a clustering column.
 
     Args:
         before: The table's current schema, which has the logical names of dropped columns.

@@ -36,7 +36,7 @@ def column_defaults(schema: StructType) -> Mapping[str, str]:
 
 
 def validate_defaults(columns: StructType, schema: StructType) -> None:
-    """Refuse impossible defaults in a table that is about to be created.
+    """Reject impossible defaults in a table that is about to be created.
 
     Expressions that only another engine can evaluate are not checked.
 

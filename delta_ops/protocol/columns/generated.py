@@ -16,7 +16,7 @@ from delta_ops.protocol.schema import VARIANT, StructField, StructType, find_fie
 
 
 def validate_generated(schema: StructType) -> None:
-    """Refuse impossible generated columns in a table that is about to be created.
+    """Reject impossible generated columns in a table that is about to be created.
 
     Expressions that only another engine can evaluate are not checked.
 
@@ -36,7 +36,7 @@ def validate_generated(schema: StructType) -> None:
 
 
 def validate_added(schema: StructType, before: StructType, table: str) -> None:
-    """Refuse new generated and identity columns, since existing rows have no values for them.
+    """Reject new generated and identity columns, since existing rows have no values for them.
 
     Raises:
         InvalidRequestError: The message names the column.

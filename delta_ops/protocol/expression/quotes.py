@@ -24,7 +24,7 @@ _OF_TIME = frozenset({"current_timestamp", "current_date"})
 
 
 def validate_quotes(sql: str, find: Find) -> None:
-    """Refuse double-quoted texts that are names of columns or fields.
+    """Reject double-quoted texts that are names of columns or fields.
 
     Args:
         sql: Any Spark SQL.
@@ -43,7 +43,7 @@ def validate_quotes(sql: str, find: Find) -> None:
 
 
 def validate_rule(rule: ExpressionRule, schema: StructType, table: str) -> None:
-    """Refuse a rule with a column name in double quotes, which engines read in two ways.
+    """Reject a rule with a column name in double quotes, which engines read in two ways.
 
     deltalake writes such constraints for columns with capital letters.
 
@@ -61,7 +61,7 @@ def validate_rule(rule: ExpressionRule, schema: StructType, table: str) -> None:
 
 
 def validate_condition(condition: Expression, find: Find) -> None:
-    """Refuse names in double quotes, and a condition that consists of constants.
+    """Reject names in double quotes, and a condition that consists of constants.
 
     Args:
         condition: Parsed, not resolved.
@@ -75,7 +75,7 @@ def validate_condition(condition: Expression, find: Find) -> None:
 
 
 def validate_looks_at_rows(condition: Expression) -> None:
-    """Refuse a condition that consists of constants.
+    """Reject a condition that consists of constants.
 
     Booleans and numbers, such as `true`, `false` and `1 = 1`, are unambiguous and allowed.
 

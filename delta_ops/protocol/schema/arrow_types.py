@@ -120,7 +120,7 @@ def schema_from_arrow(schema: pa.Schema) -> StructType:
 
 
 def validate_depth(schema: pa.Schema) -> None:
-    """Refuse types that functions which call themselves cannot read.
+    """Reject types that functions which call themselves cannot read.
 
     Raises:
         InvalidRequestError: Names the column.
@@ -140,7 +140,7 @@ def validate_depth(schema: pa.Schema) -> None:
 
 
 def validate_levels(data_type: DataType, column: str) -> None:
-    """Refuse a type with more levels than a file can have.
+    """Reject a type with more levels than a file can have.
 
     Raises:
         InvalidRequestError: Names the column.

@@ -135,7 +135,7 @@ def split_name(name: str) -> ColumnPath:
 
 
 def refuse_quoted_name(text: str, find: Callable[[ColumnPath], object]) -> None:
-    """Refuse a double-quoted text that is also the name of a column or field.
+    """Reject a double-quoted text that is also the name of a column or field.
 
     Spark SQL reads double quotes as a text; standard SQL and other Delta engines read a name.
 

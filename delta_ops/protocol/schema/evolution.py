@@ -131,7 +131,7 @@ def _keep_variants(new: DataType, known: DataType | None) -> DataType:
 
 
 def validate_alike(table: StructType, data: StructType) -> None:
-    """Refuse data if a column's type or spelling differs from the table's.
+    """Reject data if a column's type or spelling differs from the table's.
 
     Raises:
         InvalidRequestError: The message names the column and both types.
@@ -140,7 +140,7 @@ def validate_alike(table: StructType, data: StructType) -> None:
 
 
 def validate_unique_names(data: StructType, table: str) -> None:
-    """Refuse data with duplicate columns or struct fields, ignoring case.
+    """Reject data with duplicate columns or struct fields, ignoring case.
 
     Raises:
         InvalidRequestError: The message names the column.

@@ -102,7 +102,7 @@ def column_metadata(metadata: Mapping[Any, Any], path: ColumnPath) -> dict[str, 
 
 
 def refuse_metadata(metadata: Mapping[Any, Any], path: ColumnPath) -> None:
-    """Refuse Delta's metadata keys on array elements, map keys and map values.
+    """Reject Delta's metadata keys on array elements, map keys and map values.
 
     Raises:
         InvalidRequestError: The message names the key.

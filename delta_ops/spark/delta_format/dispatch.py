@@ -37,7 +37,7 @@ def _is_ours(target: Any, named: str | None) -> bool:
 
 
 def _set_arguments(target: Any, **arguments: Any) -> None:
-    """Pass arguments of the final method to the methods that set them."""
+    """Set the arguments of a call such as `load` by methods such as `format` and `options`."""
     options = arguments.pop("options")
     for name, value in arguments.items():
         if value is not None:

@@ -160,7 +160,7 @@ class _PairedMerge:
         """Change the rows of touched files.
 
         Args:
-            counts: Number of rows that the clauses change, by occasion and action.
+            counts: Number of rows that the clauses change, from `_count_actions`.
 
         Returns:
             The number of copied rows, and the number of new rows; None if the new rows are still to
@@ -249,7 +249,7 @@ class _Written(NamedTuple):
 
 
 def _count_actions(plan: MergePlan, by_file: RowCounts) -> dict[tuple[str, str], int]:
-    """Number of rows that the clauses change, by occasion and action."""
+    """Number of rows that the clauses change, such as `("matched", "update"): 2`."""
     counts: dict[tuple[str, str], int] = {}
     for (_, number), count in by_file.items():
         clause = plan.clauses[number]

@@ -62,7 +62,7 @@ class PlannedClause:
 
     @property
     def unfilled(self) -> PlannedClause:
-        """The clause with unconverted partition values, including empty strings."""
+        """The clause with partition values as they are before empty strings become null."""
         assert self.assigned
         values = {**self.assigned.values, **self.assigned.unfilled}
         return replace(self, assigned=self.assigned._replace(values=values))

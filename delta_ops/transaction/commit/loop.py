@@ -236,7 +236,7 @@ def _time_of_winner(log: DeltaLog, winner: Commit, version: int, proposal: Propo
 
 
 def _holder_of_commit(snapshot: Snapshot) -> Snapshot:
-    """The snapshot whose log holds the commit: this one, or one that its log continues."""
+    """The snapshot whose log has this version's commit: the snapshot itself, or a `base` of it."""
     holder = snapshot
     while holder.base is not None and snapshot.version <= holder.base.version:
         holder = holder.base

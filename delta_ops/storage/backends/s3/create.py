@@ -106,7 +106,7 @@ def _endpoint_of(fs: Any) -> Endpoint:
 
 
 def _appears(fs: Any, path: str) -> bool:
-    """Wait for a running request; whether the object then exists."""
+    """Wait for a running request; return whether the object then exists."""
     for number in range(_CONFLICTS):
         if _look(fs, path) is not None:
             return True
