@@ -50,8 +50,8 @@ def range_cache(directory: str | None, max_bytes: int) -> RangeCache | None:
 
 
 STORAGE_OPTIONS = (
-    "What fsspec's file system takes, and by it Spark. Secrets, at any depth, come from the "
-    'environment: dg.EnvVar("NAME"), or in YAML {env: NAME}; one that is written out is refused.'
+    "Options of fsspec's file system, which Spark uses too. Secrets, at any depth, come from the "
+    'environment: dg.EnvVar("NAME"), or in YAML {env: NAME}; a literal secret is rejected.'
 )
 
 

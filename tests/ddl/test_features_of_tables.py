@@ -81,7 +81,7 @@ def test_a_feature_is_added_by_name_in_any_case(log: DeltaLog) -> None:
     assert snapshot.protocol.reader_features == ("v2Checkpoint",)
     assert dict(snapshot.metadata.configuration) == {}
     assert add_feature(log, "v2Checkpoint").version is None
-    with pytest.raises(InvalidRequestError, match="rowTracking comes nearest"):
+    with pytest.raises(InvalidRequestError, match="the closest name is rowTracking"):
         add_feature(log, "rowTraking")
     with pytest.raises(UnsupportedFeatureError, match="icebergCompatV1"):
         add_feature(log, "icebergCompatV1")

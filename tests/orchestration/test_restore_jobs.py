@@ -88,7 +88,7 @@ def test_a_second_restore_has_nothing_to_do(log: DeltaLog, instance: dg.DagsterI
     run(log, build_restore_job, RESTORE_OP, instance, version=2)
     (event,) = run(log, build_restore_job, RESTORE_OP, instance, version=2)
     reported = event.asset_observation.description
-    assert reported == "Nothing to do; version 6 remembers the request."
+    assert reported == "Nothing to do; version 6 records the request."
     assert ids(log) == [0, 1, 7]
 
 

@@ -126,7 +126,7 @@ def test_a_field_of_dagster_polars_that_cannot_be_honoured_is_refused(
         (DELTA, {"custom_metadata": {"dagster/run_id": "mine"}}, "give it another name"),
         (DELTA, {"root_name": 3}, "give a string"),
         (POLARS, {"delta_merge_options": {"predicate": "s.id = t.id"}}, "which does not merge"),
-        (POLARS, {"delta_merge_options": {"streamed_exec": True}}, "say it by delta/mode"),
+        (POLARS, {"delta_merge_options": {"streamed_exec": True}}, "use delta/mode merge"),
         (POLARS, {"when_matched_update_all": "no"}, "choose True or False"),
         (DELTA, {"merge_predicate": "s.id = t.id"}, "which does not merge"),
         (DELTA, {"merge_config": {"merge_tpe": "upsert"}}, "give a merge_type"),

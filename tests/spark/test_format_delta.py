@@ -345,7 +345,7 @@ def test_the_sessions_own_format_may_be_delta(tmp_path: Path, delta: SparkSessio
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        pytest.param({"replaceWere": "id = 1"}, "replaceWhere comes nearest", id="a slip"),
+        pytest.param({"replaceWere": "id = 1"}, "the closest name is replaceWhere", id="a slip"),
         pytest.param({"where": "id = 1"}, "has no option where", id="an unknown one"),
         pytest.param({"replaceUsing": "id"}, "ds.merge", id="one that is not supported"),
         pytest.param({"mergeSchema": "yes"}, "true or false", id="no flag"),
@@ -374,7 +374,7 @@ def test_a_reader_passes_over_what_it_does_not_know_and_refuses_slips(
 ) -> None:
     numbers(delta, 1).write.format("delta").save(str(tmp_path))
     assert ids(load(delta, tmp_path, inferSchema=True, mergeSchema=True)) == [1]
-    with pytest.raises(InvalidRequestError, match="versionAsOf comes nearest"):
+    with pytest.raises(InvalidRequestError, match="the closest name is versionAsOf"):
         load(delta, tmp_path, version_as_of=0)
     with pytest.raises(InvalidRequestError, match="is not the table's"):
         delta.read.format("delta").schema("id int").load(str(tmp_path))

@@ -48,7 +48,9 @@ def test_properties_are_set_and_unset(tmp_path: Path) -> None:
         pytest.param({"delta.appendOnly": "maybe"}, "true or false", id="no flag"),
         pytest.param({"delta.logRetentionDuration": "soon"}, "not an interval", id="no interval"),
         pytest.param({"delta.enableIcebergCompatV2": " true"}, "icebergCompat", id="a feature"),
-        pytest.param({"delta.appendonyl": "true"}, "delta.appendOnly comes nearest", id="no name"),
+        pytest.param(
+            {"delta.appendonyl": "true"}, "the closest name is delta.appendOnly", id="no name"
+        ),
         pytest.param({"delta.feature.rowTraking": "supported"}, "rowTracking", id="no feature"),
         pytest.param({"delta.columnMapping.maxColumnId": "9"}, "by engines", id="engines'"),
         pytest.param(

@@ -38,24 +38,24 @@ MAINTENANCE_JOB = "delta_maintenance"
 MEASURES: tuple[Measure, ...] = get_args(Measure)
 """The names of the checks of single measures."""
 _DESCRIPTIONS: Mapping[str, str] = {
-    HEALTH: "The log can be read, nothing of it is lost, and no maintenance is due.",
-    "small_files": "Files that optimize would put together.",
-    "commits_since_checkpoint": "Commits that every reader replays after the checkpoint.",
-    "commit_bytes_since_checkpoint": "Bytes of the commits that every reader replays.",
-    "expired_tombstones": "Removed files that are past their retention and still there.",
-    "expired_log_files": "Log files that are past their retention.",
+    HEALTH: "The log is readable and complete, and no maintenance is due.",
+    "small_files": "Small files that optimize can compact.",
+    "commits_since_checkpoint": "Commits since the checkpoint, which every reader replays.",
+    "commit_bytes_since_checkpoint": "Bytes of the commits since the checkpoint.",
+    "expired_tombstones": "Removed files past their retention that no vacuum has deleted.",
+    "expired_log_files": "Log files past their retention.",
     "incomplete_checkpoints": "Files of unfinished checkpoints.",
-    "deleted_rows": "Share of the rows that deletion vectors mark.",
-    "partition_skew": "Bytes of the largest partition, in those of the mean.",
-    "file_size_skew": "Bytes of the largest file, in those that a file should have.",
-    "stats_coverage": "Share of the files whose statistics readers can skip by.",
-    "clustering_depth": "Files of a clustered table that may hold the same values.",
-    "promised_time_travel": "How far back the table's properties promise time travel.",
-    "readable_time_travel": "How far back versions can be read, as against what is promised.",
-    "unreachable_files": "Removed files are not kept longer than versions that could read them.",
+    "deleted_rows": "Share of the rows that deletion vectors delete.",
+    "partition_skew": "Size of the largest partition, relative to the mean.",
+    "file_size_skew": "Size of the largest file, relative to the target size.",
+    "stats_coverage": "Share of the files with statistics, which readers need to skip files.",
+    "clustering_depth": "Overlapping files of a clustered table.",
+    "promised_time_travel": "Time travel that the table's properties promise.",
+    "readable_time_travel": "Time travel that is possible, compared with the promised time travel.",
+    "unreachable_files": "Removed files that are kept longer than the versions that use them.",
     "lost_commits": "Commits that another writer has replaced.",
-    "damaged_checkpoints": "Checkpoints that cannot be read, while older ones can.",
-    "features": "Table features that keep some of delta_ops' maintenance away.",
+    "damaged_checkpoints": "Checkpoints that cannot be read.",
+    "features": "Table features that prevent some maintenance by delta_ops.",
 }
 
 
@@ -254,7 +254,7 @@ def _maintenance_check(table: TableRef, job: str, *, card: bool) -> dg.AssetChec
             },
         )
 
-    description = "No operation of maintenance is due."
+    description = "No maintenance operation is due."
     spec = dg.AssetCheckSpec(name, asset=table.asset_key, description=description)
     checks = TableChecks(specs=[spec], evaluate=evaluate, is_about_maintenance=True)
     return check_op(table, name, checks)

@@ -355,7 +355,7 @@ def _outcome(result: Result) -> str:
         and isinstance(result, RestoreResult)
         and not result.plan.has_work
     ):
-        return f"nothing to do; version {result.version} remembers the request"
+        return f"nothing to do; version {result.version} records the request"
     if result.version is not None:
         missing = result.missing if isinstance(result, RestoreResult) else ()
         lost = f", without the rows of {count_text(len(missing), 'file')} that are gone"

@@ -11,7 +11,7 @@ from delta_ops.errors import InvalidRequestError
 from delta_ops.orchestration.swap_in.merge_operations import merge_clauses
 
 OUR_MERGE = (
-    "say it by delta/mode merge, with delta/merge_keys or delta/merge_predicate, and with "
+    "use delta/mode merge, with delta/merge_keys or delta/merge_predicate, and with "
     "delta/merge_clauses for more than update and insert"
 )
 _UPDATE = {"when": "matched", "then": "update"}

@@ -190,7 +190,7 @@ def _requested_feature(name: str, value: str | None) -> str:
     by_lower = {each.name.lower(): each.name for each in FEATURES}
     if wanted.lower() not in by_lower:
         close = difflib.get_close_matches(wanted.lower(), by_lower, n=1)
-        advice = f"; {by_lower[close[0]]} comes nearest" if close else ""
+        advice = f"; the closest name is {by_lower[close[0]]}" if close else ""
         raise InvalidRequestError(f"There is no table feature {wanted}{advice}.")
     return by_lower[wanted.lower()]
 
@@ -214,7 +214,7 @@ def _advice(name: str) -> str:
     rows = _rows_by_lower_name()
     found = difflib.get_close_matches(name.lower(), rows, n=1)
     known = "; names without the prefix delta. are free for your own properties"
-    return f"; {rows[found[0]].name} comes nearest" if found else known
+    return f"; the closest name is {rows[found[0]].name}" if found else known
 
 
 @cache

@@ -325,8 +325,8 @@ def _validate_unknown(use: Use, name: str) -> None:
     close = difflib.get_close_matches(plain, _BY_NAME, n=1, cutoff=_CLOSE)
     if close:
         raise InvalidRequestError(
-            f'{use.value} with format("delta") has no option {name}; {_BY_NAME[close[0]].name} '
-            "comes nearest"
+            f'{use.value} with format("delta") has no option {name}; the closest name is '
+            f"{_BY_NAME[close[0]].name}"
         )
     done = "replaced" if use in _WRITES else "read"
     raise InvalidRequestError(
