@@ -296,7 +296,7 @@ def _partition_path(partition: str) -> list[str]:
 
 
 def _drop_merge_options(metadata: Mapping[str, Any], place: str) -> Mapping[str, Any]:
-    """Drop the options of a merge, as dagster-polars does for another mode."""
+    """Drop the options of a merge if the mode is not "merge", as dagster-polars does."""
     dropped = [name for name in ("delta_merge_options", *MERGE_FLAGS) if name in metadata]
     if dropped:
         warnings.warn(

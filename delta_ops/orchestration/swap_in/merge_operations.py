@@ -18,7 +18,7 @@ class OperationConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationAllConfig:
-    """A clause that takes all columns of the source but some."""
+    """A clause that takes all columns of the source, without excluded columns."""
 
     predicate: str | None = None
     except_cols: Sequence[str] | None = None

@@ -137,7 +137,7 @@ def unite_merge_flags(metadata: Mapping[str, Any], place: str) -> dict[str, Any]
             raise InvalidRequestError(f"{place} have {name} {value!r}; choose True or False")
     if "delta/merge_clauses" in kept:
         raise InvalidRequestError(
-            f"{place} have {next(iter(flags))} and another setting of delta/merge_clauses; leave "
+            f"{place} have {next(iter(flags))} and another value for delta/merge_clauses; leave "
             "one of them out"
         )
     clauses = [

@@ -127,7 +127,7 @@ def column_lineage(frame: DataFrame) -> dict[str, frozenset[ColumnOfInput]]:
 
 
 class _Traced(NamedTuple):
-    """The flows known so far, while a plan is traced."""
+    """The flows of the plan nodes that were traced so far."""
 
     flows: list[_Flows]
     """Flows of each earlier node."""

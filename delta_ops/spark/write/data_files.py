@@ -94,7 +94,7 @@ BY_TABLE = FileSettings()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableTarget:
-    """The table as the commit will leave it, for writing its files."""
+    """The table after the commit, for writing its files."""
 
     storage: Storage
     definition: TableDefinition
