@@ -24,7 +24,7 @@ C = TypeVar("C")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """The rows that a condition selects, as far as all engines know it."""
+    """The rows that a condition selects, and what delta_ops knows of them without an engine."""
 
     text: str
     """The condition in SQL; "true" for all rows."""

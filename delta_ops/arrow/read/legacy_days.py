@@ -3,9 +3,9 @@
 Source: Spark's `RebaseDateTime`. A date keeps its year, month and day; a timestamp also keeps its
 time of day.
 
-See `protocol.legacy_calendar`. Values without an exact conversion are rejected: days before year 1,
-and timestamps before 1900 written in a zone other than UTC, because the two calendars use different
-historical offsets. Newer values stay unchanged.
+See `protocol.values.legacy_calendar`. Values without an exact conversion are rejected: days before
+year 1, and timestamps before 1900 written in a zone other than UTC, because the two calendars use
+different historical offsets. Newer values stay unchanged.
 """
 
 from __future__ import annotations

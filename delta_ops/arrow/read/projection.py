@@ -1,7 +1,7 @@
 """Projection: the requested columns as a part of the table's schema.
 
 A name is a column's name or, with dots, the path to a field of nested structs: `a.b` keeps only the
-field `b` of the struct `a`. See `protocol.column_names`.
+field `b` of the struct `a`. See `protocol.schema.column_names`.
 """
 
 from __future__ import annotations

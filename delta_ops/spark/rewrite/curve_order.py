@@ -63,7 +63,7 @@ class CurveUnavailableError(Exception):
 
 
 class _Axis(NamedTuple):
-    """Ranking of the values of one column; see `arrow.axis_ranks`."""
+    """Ranking of the values of one column; see `arrow.rewrite.axis_ranks`."""
 
     kind: str
     """The Java method that ranks a value."""
