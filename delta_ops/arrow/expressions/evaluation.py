@@ -304,7 +304,11 @@ def _cast(values: Any, source: DataType, wanted: DataType, is_exact: bool) -> An
 
 
 def _require_same(values: Any, converted: Any, source: DataType) -> None:
-    """Reject numbers that an implicit cast would round."""
+    """Reject numbers that the cast would round.
+
+    Raises:
+        InvalidRequestError: Names the type.
+    """
     if source in FLOATS:
         back = converted.cast(values.type)
         same = pc.or_(pc.equal(back, values), pc.is_nan(values))
@@ -315,7 +319,11 @@ def _require_same(values: Any, converted: Any, source: DataType) -> None:
         wide = values.cast(pa.int64())
         same = pc.and_(pc.less_equal(wide, 2**digits), pc.greater_equal(wide, -(2**digits)))
     if not pc.all(pc.fill_null(same, True), min_count=0).as_py():
-        raise pa.ArrowInvalid(f"a number would be rounded in the cast to {converted.type}")
+        name = str(converted.type).upper()
+        raise InvalidRequestError(
+            f"A cast to {name} in an expression would round a number of some row; exclude such "
+            "rows, leave the cast out, or use the Spark engine, which rounds"
+        )
 
 
 def _parse(texts: Any, wanted: DataType, target: pa.DataType) -> Any:
