@@ -21,6 +21,7 @@ from weakref import WeakKeyDictionary
 import dagster as dg
 import pyarrow as pa
 import pytest
+from azure.storage.blob import BlobServiceClient
 from dagster_pyspark import LazyPySparkResource
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
@@ -429,6 +430,30 @@ def test_a_store_that_takes_no_data_file_is_an_error_after_some_tries(
             configuration.set(name, value)
     assert DeltaLog(log.uri, s3_server.storage_options).snapshot().version == 0
     assert ds.write(source, log).version == 1
+
+
+@pytest.mark.full
+def test_azure_that_takes_no_data_file_is_an_error_after_some_tries(
+    store_spark: SparkSession, azure_server: AzureServer
+) -> None:
+    configuration = store_spark._jsc.hadoopConfiguration()
+    waits = [f"fs.azure.io.retry.{name}backoff.interval" for name in ("", "min.", "max.")]
+    for name in waits:
+        configuration.set(name, "1")
+    try:
+        with azure_server.taking_no(".parquet") as server:
+            connection = server.storage_options["connection_string"]
+            with BlobServiceClient.from_connection_string(connection) as client:
+                client.create_container("refused")
+            log = DeltaLog("az://refused/t", server.storage_options)
+            da.write(log, pa.table({"id": pa.array([], pa.int64())}))  # without a data file
+            with pytest.raises(StorageError, match=r"az://refused/t.* written by Spark"):
+                ds.write(store_spark.range(1), log)
+            assert 1 < server.num_refused <= 40
+            assert log.snapshot().version == 0
+    finally:
+        for name in waits:
+            configuration.unset(name)
 
 
 def test_a_setting_that_hadoop_cannot_take_is_one_sentence(

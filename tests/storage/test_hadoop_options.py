@@ -286,8 +286,10 @@ def test_options_of_gcs(options: dict[str, Any], expected: dict[str, str]) -> No
 )
 def test_options_of_azure(options: dict[str, Any], expected: dict[str, str]) -> None:
     store = store_of("az://c/t", options)
-    assert short(store) == expected
+    most_retries = "fs.azure.io.retry.max.retries"
+    assert short(store) == {most_retries: "8", **expected}
     assert all(name.endswith(f".{HOST}") for name in store.settings)
+    assert store.unless == {f"{most_retries}.{HOST}": most_retries}
 
 
 def test_an_emulator_of_azure_is_called_without_https() -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import os
 import re
 import shutil
 import subprocess
+import threading
 import uuid
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +39,7 @@ class AzureServer:
             f"DefaultEndpointsProtocol=http;AccountName={_ACCOUNT};AccountKey={_KEY};"
             f"BlobEndpoint=http://127.0.0.1:{port}/{_ACCOUNT};"
         )
+        self._port = port
 
     @property
     def storage_options(self) -> dict[str, Any]:
@@ -48,6 +52,68 @@ class AzureServer:
         with BlobServiceClient.from_connection_string(self._connection) as client:
             client.create_container(name)
         return name
+
+    @contextlib.contextmanager
+    def taking_no(self, end: str) -> Iterator[TakesNone]:
+        """A server in front of this one, which fails at each PUT of a blob with this end."""
+        with TakesNone(self._port, end) as server:
+            thread = threading.Thread(target=server.serve_forever)
+            thread.start()
+            try:
+                yield server
+            finally:
+                server.shutdown()
+                thread.join()
+
+
+class TakesNone(ThreadingHTTPServer):
+    """Passes requests on, and answers 500 to writes of some blobs."""
+
+    def __init__(self, port: int, end: str) -> None:
+        super().__init__(("127.0.0.1", 0), _Passing)
+        self.target, self.end = port, end
+        self.num_refused = 0
+
+    @property
+    def storage_options(self) -> dict[str, Any]:
+        """Options for the other account, because Hadoop has one endpoint for each account."""
+        account = f"AccountName={OTHER_ACCOUNT};AccountKey={_KEY}"
+        return {
+            "connection_string": f"DefaultEndpointsProtocol=http;{account};"
+            f"BlobEndpoint=http://127.0.0.1:{self.server_address[1]}/{OTHER_ACCOUNT};"
+        }
+
+
+class _Passing(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: TakesNone
+
+    def _pass(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        if self.command == "PUT" and self.path.partition("?")[0].endswith(self.server.end):
+            self.server.num_refused += 1
+            self._answer(500, [], b"")
+            return
+        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", self.server.target)) as to:
+            to.request(self.command, self.path, body, dict(self.headers))
+            answer = to.getresponse()
+            self._answer(answer.status, answer.getheaders(), answer.read())
+
+    do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = _pass  # noqa: N815
+
+    def _answer(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None:
+        self.send_response_only(status)
+        for name, value in headers:
+            is_ours = name.lower() in ("transfer-encoding", "connection", "content-length")
+            if not is_ours or (self.command == "HEAD" and name.lower() == "content-length"):
+                self.send_header(name, value)
+        if self.command != "HEAD":
+            self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_args: object) -> None:
+        """Print nothing."""
 
 
 @pytest.fixture(scope="session")

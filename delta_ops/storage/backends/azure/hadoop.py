@@ -79,6 +79,10 @@ _OF_EMULATORS = {
 }
 """Settings without an account; they apply to all accounts."""
 
+_MOST_RETRIES = "fs.azure.io.retry.max.retries"
+_RETRIES = "8"
+"""Retries of one request for about a minute; the connector's own 30 take more than ten minutes."""
+
 
 def _store(
     uri: str,
@@ -98,13 +102,15 @@ def _store(
         "use_listings_cache max_paths listings_expiry_time skip_instance_cache location_mode "
         "connection_timeout read_timeout suffix account_name account_host"
     )
+    of_account = {_MOST_RETRIES: _RETRIES, **settings, **emulated}
     return HadoopStore(
         root=root,
         place=endpoint,
         settings={
-            **{f"{name}.{host}": str(text) for name, text in {**settings, **emulated}.items()},
+            **{f"{name}.{host}": str(text) for name, text in of_account.items()},
             **(_OF_EMULATORS if emulated else {}),
         },
+        unless={f"{_MOST_RETRIES}.{host}": _MOST_RETRIES},
     )
 
 
@@ -236,7 +242,7 @@ HADOOP = Hadoop(
     settings_pattern=_settings_pattern,
     client_options=_client_options,
     few_tries={
-        "fs.azure.io.retry.max.retries": "1",
+        _MOST_RETRIES: "1",
         "fs.azure.io.retry.max.backoff.interval": "1000",
     },
 )
