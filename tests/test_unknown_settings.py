@@ -1,9 +1,9 @@
 """One list of all places for user settings: each rejects an unknown or unusable setting.
 
 Otherwise a setting would be ignored silently, without its effect. The places: metadata of assets
-and inputs, tags of runs, fields of IO managers and resources, policies, attributes of components,
-options of commands, options of stores, options of Spark, table properties, and arguments of
-functions.
+and inputs, tags of runs, fields of IO managers and resources, run config, policies, attributes of
+components, options of commands, options of stores, options of Spark, table properties, and
+arguments of functions.
 """
 
 from __future__ import annotations
@@ -26,7 +26,17 @@ from delta_ops.components import (
     DeltaTableComponent,
 )
 from delta_ops.errors import InvalidRequestError
-from delta_ops.orchestration import DeltaIOManager, DeltaLogResource, MaintenancePolicy
+from delta_ops.orchestration import (
+    DeltaIOManager,
+    DeltaLogResource,
+    FleetConfig,
+    FleetMaintenanceConfig,
+    MaintenanceConfig,
+    MaintenancePolicy,
+    RepairConfig,
+    RestoreConfig,
+    RevertConfig,
+)
 from delta_ops.orchestration.swap_in import (
     dagster_delta,
     dagster_deltalake,
@@ -158,6 +168,26 @@ SURFACES = [
             ("dagster-delta", dagster_delta.DeltaLakePolarsIOManager, "root_uri"),
             ("dagster-polars", dagster_polars.PolarsDeltaIOManager, "base_dir"),
             ("dagster-iceberg", dagster_iceberg.DeltaLakeIOManager, "root_uri"),
+        )
+    ),
+    Surface(
+        "the fields of DeltaTableResource",
+        fields_of(dagster_deltalake.DeltaTableResource, url="/lake/t"),
+        {"storage_option": None, "versoin": 1},
+    ),
+    *(
+        Surface(
+            f"the run config of {config.__name__}",
+            fields_of(config, **fixed),
+            {"dry_runn": True, **misspelt},
+        )
+        for config, fixed, misspelt in (
+            (MaintenanceConfig, {}, {"operation": ["vacuum"], "vacuum_keep": 2}),
+            (FleetConfig, {}, {"table": ["/lake"]}),
+            (FleetMaintenanceConfig, {}, {"small_file": 5}),
+            (RestoreConfig, {"table": "t"}, {"verson": 1}),
+            (RevertConfig, {"table": "t", "version": 1}, {"timestamp": "2026-01-31"}),
+            (RepairConfig, {"table": "t"}, {"remove": True}),
         )
     ),
     Surface(

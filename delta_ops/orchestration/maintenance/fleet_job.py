@@ -41,6 +41,7 @@ from delta_ops.orchestration.maintenance.report import (
 )
 from delta_ops.orchestration.policies.choice import rules_by_policies
 from delta_ops.orchestration.policies.policy import MaintenancePolicy
+from delta_ops.orchestration.run_config import StrictConfig
 from delta_ops.orchestration.storage_options import resolve_options, resolve_text
 from delta_ops.orchestration.tables import TableRef
 from delta_ops.orchestration.tags import JOB_TAG
@@ -50,7 +51,7 @@ from delta_ops.units import count_text
 FIND_OP, MAINTAIN_OP, SUMMARY_OP = "find_tables", "maintain_batch", "report_fleet"
 
 
-class FleetConfig(dg.Config):
+class FleetConfig(StrictConfig):
     """Where the tables are.
 
     Examples:
@@ -72,7 +73,7 @@ def _threshold(description: str, at_most: float | None = None) -> Any:
     return Field(default=None, ge=0, le=at_most, description=description)
 
 
-class FleetMaintenanceConfig(dg.Config):
+class FleetMaintenanceConfig(StrictConfig):
     """How each table is maintained. Thresholds that are not set come from the job's policy.
 
     Examples:

@@ -39,6 +39,7 @@ from delta_ops.orchestration.io_manager.reruns import origin_id
 from delta_ops.orchestration.maintenance.op_outputs import build_single_op_job, no_output, op_name
 from delta_ops.orchestration.metadata import data_version, table_metadata
 from delta_ops.orchestration.policies.policy import MaintenancePolicy
+from delta_ops.orchestration.run_config import StrictConfig
 from delta_ops.orchestration.table_versions import rows_changed
 from delta_ops.orchestration.tables import TableRef
 from delta_ops.orchestration.tags import JOB_TAG
@@ -50,7 +51,7 @@ _SHOWN = 100
 Result = RestoreResult | RevertResult | RepairResult
 
 
-class _BringBackConfig(dg.Config):
+class _BringBackConfig(StrictConfig):
     """Common config of the restore job and the revert job."""
 
     timeout_s: float = Field(
@@ -98,7 +99,7 @@ class RevertConfig(_BringBackConfig):
     version: int = Field(description="Version of the commit to undo.")
 
 
-class RepairConfig(dg.Config):
+class RepairConfig(StrictConfig):
     """Config of the repair job.
 
     Examples:

@@ -11,18 +11,18 @@ from enum import Enum
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any
 
-import dagster as dg
 from pydantic import Field, create_model
 
 from delta_ops.maintenance import Operation
 from delta_ops.maintenance.operation import OperationEntry, Option
 from delta_ops.maintenance.registry import OPERATIONS
+from delta_ops.orchestration.run_config import StrictConfig
 
 MAINTENANCE_OP = "maintain_tables"
 Options = Mapping[Operation, Mapping[str, Any]]
 
 
-class MaintenanceSettings(dg.Config):
+class MaintenanceSettings(StrictConfig):
     """Run config of a maintenance job, without the options of operations."""
 
     tables: list[str] = Field(

@@ -11,6 +11,7 @@ from delta_ops.arrow import to_table
 from delta_ops.arrow.read.scan import schema_of_reading
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.orchestration.io_manager.frames import pandas_of_table
+from delta_ops.orchestration.resources import validate_fields
 from delta_ops.orchestration.storage_options import resolve_options
 from delta_ops.orchestration.swap_in.storage_configs import ClientConfig, StorageConfig
 
@@ -59,6 +60,12 @@ class DeltaTableResource(dg.ConfigurableResource[None]):
     version: int | None = Field(default=None, description="Version to load; the latest if None.")
 
     def __init__(self, **config: Any) -> None:  # without it, type checkers accept only fields
+        """Check the names of the fields.
+
+        Raises:
+            InvalidRequestError: A field is unknown; the error lists the known fields.
+        """
+        validate_fields(type(self), config)
         super().__init__(**config)
 
     def load(self) -> LoadedTable:
