@@ -119,7 +119,7 @@ def arrow_cases(folder: Path) -> Iterator[Case]:
     def delete_some() -> None:
         da.delete(work, "v = 7")
 
-    def read_plainly(snapshot: Any, *args: Any, coded: Any = (), **options: Any) -> Any:  # noqa: ARG001
+    def read_plainly(snapshot: Any, *args: Any, encoded: Any = (), **options: Any) -> Any:  # noqa: ARG001
         return plan_reading_kept(snapshot, *args, **options)
 
     by_number: dict[str, Any] = {
@@ -139,7 +139,7 @@ def arrow_cases(folder: Path) -> Iterator[Case]:
         **by_number,
     )
     yield Case(
-        name="delete by copy: texts that stay coded (coded_texts)",
+        name="delete by copy: strings that stay encoded (dictionary_columns)",
         call=delete_some,
         prepare=renew,
         replaced=arrow_delete,

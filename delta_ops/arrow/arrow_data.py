@@ -39,9 +39,8 @@ def reader_of(data: Any) -> pa.RecordBatchReader:
     """Return a reader for any Arrow data.
 
     Raises:
-        InvalidRequestError: The data are not Arrow data, or are a reader consumed before. A
-            consumed reader has no rows, so that a retry with it would overwrite or delete rows and
-            write none.
+        InvalidRequestError: The data are not Arrow data, or are a consumed reader. A consumed
+            reader yields no rows: a retry would delete the old rows and write none.
     """
     if isinstance(data, pa.RecordBatchReader):
         if data in _taken:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_ops.arrow.casting import plan_fit
-from delta_ops.arrow.coded_texts import is_coded, replace_codes
+from delta_ops.arrow.dictionary_columns import is_encoded, replace_encoded
 from delta_ops.arrow.expressions.evaluation import Rows, evaluate, evaluate_condition, field_of
 from delta_ops.arrow.partitioning import (
     empty_values,
@@ -64,7 +64,7 @@ def nodes_of(
     """Return the expression for each column, by the column's name in the table.
 
     Args:
-        assigned: Expressions, SQL texts or other Python values, by column or struct field.
+        assigned: Expressions, SQL strings or other Python values, by column or struct field.
         schema: The table's schema.
         table: For messages.
         now_ms: Time of the statement, in milliseconds since the Unix epoch.
@@ -106,12 +106,12 @@ def plan_assignments(
         find: Finds the columns that the expressions use.
         schema: The table's schema.
         table: For messages.
-        partition_columns: Columns where an empty text becomes null and NaN is rejected.
+        partition_columns: Columns where an empty string becomes null and NaN is rejected.
         is_update: The values replace existing values of rows.
         unmatchable: Minimum length of the keys that a merge inserts, by column. A shorter key
             would match no source row.
         meets: The resolved condition of a merge. A new row is rejected if it matches its source row
-            only before empty partition texts become null.
+            only until its empty partition strings become null.
 
     Raises:
         InvalidRequestError: An expression does not fit the columns, or its type does not fit its
@@ -149,7 +149,7 @@ def plan_assignments(
 
 
 def _has_shorter(values: pa.Array, least: int) -> bool:
-    """Return whether a text or bytes value is shorter than this length."""
+    """Return whether a string or bytes value is shorter than this length."""
     length = pc.utf8_length if pa.types.is_string(values.type) else pc.binary_length
     return bool(pc.any(pc.less(length(values), least), min_count=0).as_py())
 
@@ -162,7 +162,7 @@ def _loses_match(
     filled: Mapping[str, pa.Array],
     schema: StructType,
 ) -> bool:
-    """Return whether an empty value stops a row from matching its source row once it is stored.
+    """Return whether a row loses its match when its empty partition value is stored as null.
 
     Args:
         rows: Rows of the source.
@@ -186,13 +186,13 @@ def _loses_match(
 
 def replace_values(column: Any, mask: pa.BooleanArray, values: pa.Array) -> pa.Array:
     """Replace values of a column, in order, where the mask is true."""
-    if is_coded(column.type):
-        return replace_codes(column, mask, values)
+    if is_encoded(column.type):
+        return replace_encoded(column, mask, values)
     if len(values) == len(column):
         return values
     if pa.types.is_primitive(column.type):
         return pc.replace_with_mask(column, mask, values)
-    # For texts, take needs a third of the time; nested values do not support replacement.
+    # For strings, take needs a third of the time; nested values do not support replacement.
     places = np.arange(len(column))
     chosen = mask.to_numpy(zero_copy_only=False)
     places[chosen] = np.arange(len(column), len(column) + len(values))

@@ -3,8 +3,8 @@
 Columns and struct fields at any depth match by name, without regard to case. A missing column
 becomes null. A column that the table lacks, or that the data have twice, is rejected. A value must
 keep its meaning: numbers change type only if they convert back unchanged, times change only their
-unit or zone, and nothing else is cast. A text is never parsed, and a time without a zone is never
-taken as an instant.
+unit or zone, and nothing else is cast. A string is never parsed, and a timestamp without a
+zone is never taken as an instant.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def _cast_exactly(values: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _decimal_to_float(values: pa.Array, target: pa.DataType) -> pa.Array:
-    """Convert decimals that are the same number as the float, or its shortest digits.
+    """Convert decimals that equal a float exactly or in its shortest decimal form.
 
     Raises:
         _ChangedError: A decimal is neither.
@@ -124,8 +124,7 @@ def _float_to_decimal(values: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _nearest_float(values: pa.Array, target: pa.DataType) -> pa.Array:
-    """Parse the decimals' digits; Arrow's own cast multiplies and turns 0.3 into
-    0.30000000000000004."""
+    """Parse the decimals' digits; Arrow's own cast turns 0.3 into 0.30000000000000004."""
     return values.cast(pa.string()).cast(target)
 
 

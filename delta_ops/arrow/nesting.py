@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from delta_ops.arrow.coded_texts import MAX_BYTES, fit_in_array
+from delta_ops.arrow.dictionary_columns import MAX_BYTES, fit_in_array
 
 Convert = Callable[[Any], Any]
 """Converts an array of one type to an array of another type."""
@@ -37,7 +37,7 @@ class Rules(NamedTuple):
 def plan_conversion(source: pa.DataType, target: pa.DataType, path: str, rules: Rules) -> Convert:
     """Plan the conversion from the source type to the target type.
 
-    The target has no dictionary, except for a column of coded texts that stays coded.
+    The target has no dictionary, except for a dictionary column that stays encoded.
 
     The conversion raises `pa.ArrowInvalid` or `pa.ArrowCapacityError` if the values are larger than
     one array can hold, and the errors of the leaves.
@@ -46,7 +46,7 @@ def plan_conversion(source: pa.DataType, target: pa.DataType, path: str, rules: 
         return lambda array: pa.nulls(len(array), target)
     if pt.is_dictionary(source):
         if source == target:
-            return _keep_codes
+            return _keep_dictionary
         return _dictionary(source, target, path, rules)
     if pt.is_run_end_encoded(source):
         convert = plan_conversion(source.value_type, target, path, rules)
@@ -164,7 +164,7 @@ def is_list(data_type: pa.DataType) -> bool:
 
 
 def has_views(data_type: pa.DataType) -> bool:
-    """Return whether the type is, or contains, a view type of texts or bytes."""
+    """Return whether the type is, or contains, a view type of strings or bytes."""
     if isinstance(data_type, pa.BaseExtensionType):
         return has_views(data_type.storage_type)
     inner = (data_type.field(i).type for i in range(data_type.num_fields))
@@ -216,8 +216,8 @@ def entries(array: pa.MapArray) -> pa.ListArray:
     )
 
 
-def _keep_codes(array: pa.DictionaryArray) -> pa.DictionaryArray:
-    """Return the array unchanged if its decoded texts fit in one array."""
+def _keep_dictionary(array: pa.DictionaryArray) -> pa.DictionaryArray:
+    """Return the array unchanged if its decoded strings fit in one array."""
     if not fit_in_array(array):
         raise pa.ArrowCapacityError("the strings are too large for one Arrow array")
     return array

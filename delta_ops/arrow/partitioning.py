@@ -3,7 +3,7 @@
 Source: PROTOCOL.md, "Partition Value Serialization".
 
 Rows are in one partition if their serialized values are equal: -0.0 and 0.0 are one partition, and
-so are null and the empty text.
+so are null and the empty string.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def validate_new_values(
     Rows of an existing partition with such a value can still be changed and deleted.
 
     Raises:
-        InvalidRequestError: A value is NaN, or the text that means null in directory names.
+        InvalidRequestError: A value is NaN, or the string that means null in directory names.
     """
     for name in partition_columns:
         values = columns.get(name)
@@ -85,7 +85,7 @@ def validate_new_values(
 
 
 def fill_empty(values: pa.Array, field: StructField) -> pa.Array:
-    """Return new values of a partition column as readers see them: an empty text becomes null.
+    """Return new values of a partition column as readers see them: an empty string becomes null.
 
     An empty CHAR value becomes spaces, as in Spark.
 
@@ -99,7 +99,7 @@ def fill_empty(values: pa.Array, field: StructField) -> pa.Array:
 
 
 def empty_values(values: pa.Array) -> pa.BooleanArray:
-    """Return which texts or bytes are empty; null where the value is null."""
+    """Return which strings or bytes are empty; null where the value is null."""
     return pc.invert(pc.binary_length(values).cast(pa.bool_()))
 
 

@@ -247,7 +247,7 @@ def _first_null(column: pa.ChunkedArray, field: StructField) -> str | None:
 
 
 def _first_broken(rows: _Rows, is_there: Callable[[_Rows], bool]) -> _Rows:
-    """Find a row that breaks a rule by halving; at least one row breaks it."""
+    """Find a row that breaks a rule by bisection; at least one row breaks it."""
     while len(rows) > 1:
         half = rows.slice(0, len(rows) // 2)
         rows = half if is_there(half) else rows.slice(len(half))

@@ -1,4 +1,4 @@
-"""Public verbs of the Arrow engine: each builds a request and calls `transaction`."""
+"""Public functions of the Arrow engine: each builds a request and calls `transaction`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def write(
     Args:
         target: Location of the table, or a transaction to add to and commit.
         data: An Arrow table, batch or reader, or anything with `__arrow_c_stream__`.
-        replace_where: The rows that an overwrite replaces: a predicate, or its text in Spark SQL.
+        replace_where: The rows that an overwrite replaces: a predicate or a Spark SQL string.
             All rows of the data must match it.
 
     Examples:
@@ -89,7 +89,7 @@ def delete(
     """Delete the rows that match the predicate, and commit.
 
     If partition values or statistics decide a predicate for a whole file, the file is not opened;
-    an expression or an SQL text opens it. If no row matches, nothing is committed, and the version
+    an expression or a SQL string opens it. If no row matches, nothing is committed, and the version
     of the result is None.
 
     Args:
@@ -123,8 +123,8 @@ def update(
 
     Args:
         target: Location of the table, or a transaction to add to and commit.
-        assignments: By column, SQL text over the old values of the row, such as `"price * 2"`, or a
-            Python value of another type. `lit("text")` is a string, None is null.
+        assignments: By column: a SQL string over the old values of the row, such as `"price * 2"`,
+            or a Python value of another type. `lit("text")` is a string, None is null.
         predicate: As for `delete`.
 
     Raises:

@@ -16,7 +16,7 @@ import delta_ops.arrow as da
 from delta_ops import DeltaLog, col, lit, parse_expression
 from delta_ops.errors import InvalidRequestError
 from delta_ops.transaction import CommitResult
-from tests.arrow.coding import code_all
+from tests.arrow.encoding import encode_all
 from tests.arrow.test_vectors import rows_by_query
 from tests.support.examples import check_examples, few_or_many
 from tests.support.tables import rows, rows_by_deltalake
@@ -216,7 +216,7 @@ def check_merge(
     is_partitioned: bool,
     has_feed: bool,
     has_vectors: bool,
-    is_coded: bool,
+    is_encoded: bool,
 ) -> None:
     properties = {
         "delta.enableChangeDataFeed": str(has_feed).lower(),
@@ -224,8 +224,8 @@ def check_merge(
     }
     partition_by = ["t"] if is_partitioned else None
     with tempfile.TemporaryDirectory() as root, pytest.MonkeyPatch.context() as monkeypatch:
-        if is_coded:
-            code_all(monkeypatch)
+        if is_encoded:
+            encode_all(monkeypatch)
         for listed in files:
             da.write(root, table_of(listed), partition_by=partition_by, configuration=properties)
         before = [row for each in files for row in each]

@@ -138,7 +138,7 @@ def _is_date(text: str) -> bool:
 
 
 def _unescape(text: str, path: str, table: str) -> str:
-    """Unescape a directory's text; Spark escapes characters below 128, others any, as UTF-8."""
+    """Unescape a directory name: percent-encoded UTF-8, as Spark and other engines write it."""
     try:
         return unquote(text, errors="strict")
     except UnicodeDecodeError as error:

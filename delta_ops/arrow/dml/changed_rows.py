@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 
 import pyarrow as pa
 
-from delta_ops.arrow.coded_texts import code_alike, decode_columns
+from delta_ops.arrow.dictionary_columns import decode_columns, encode_alike
 from delta_ops.arrow.dml.cached_rows import key_of
 from delta_ops.arrow.read.reading import (
     DECODED,
@@ -43,12 +43,12 @@ from delta_ops.transaction.staging import WriteTarget
 _AHEAD_BYTES = 512 << 20
 """Total bytes of rows that are rewritten at once."""
 _FEW_FILES = 4
-"""So many files can be read in turn."""
+"""Up to this many files, reading one after the other is fast enough."""
 _MANY_ROWS = 1 << 14
-"""Texts of smaller files are not coded."""
+"""Strings of smaller files are not dictionary-encoded."""
 _GROUP_ROWS, _GROUP_LEAST_BYTES, _GROUP_BYTES = 65_536, 2 << 20, 32 << 20
-"""Approximate limits of a row group with rows of several files. Its bounds let readers skip rows,
-as the bounds of the files did."""
+"""Approximate limits of a row group with rows of several files. Small row groups have narrow
+bounds, so readers can still skip rows."""
 
 Found = TypeVar("Found")
 
@@ -91,9 +91,9 @@ class Search(Protocol[Found]):
 def search_and_write(
     target: WriteTarget, files: Sequence[AddFile], search: Search[Found], *, moves: bool = False
 ) -> tuple[tuple[AddFile, ...], list[Found]]:
-    """Write the rows of files that a search finds to new files; all or none.
+    """Search files for changed rows, and write their rows to new files; all or none.
 
-    If each partition gets one new file in any case, it is written while the search goes on.
+    If each partition gets exactly one new file, it is written while the search continues.
 
     Args:
         target: The files' table.
@@ -161,7 +161,7 @@ def write_again(
         target: The files' table.
         sources: Changed files, and the approximate bytes of the rows of each to write.
         rows_of: Yields the rows to write of some files of a partition, with the columns of
-            `definition_of_rows`, and maybe others; called in threads. Texts may be coded.
+            `definition_of_rows`, and maybe others; called in threads. Columns may be encoded.
         rows: Whether the rows are table rows or rows of the change data feed.
         moves: Whether rows may belong to other partitions than their file.
 
@@ -193,10 +193,10 @@ def _plan(target: WriteTarget, sources: Sequence[tuple[AddFile, int]]) -> list[N
 
 
 def _are_written_at_once(planned: Sequence[NewFile], storage: Storage) -> bool:
-    """Return whether to write several new files at once, and the files of each in turn.
+    """Return whether several new files are written in parallel.
 
-    Otherwise new files are written in turn, and several files of each are read at once. This is
-    faster for many small files of a store, or of one partition.
+    Otherwise new files are written one by one, and the sources of each are read in parallel. This
+    is faster for many small files of a store, or of one partition.
     """
     largest = max(planned, key=lambda each: each.source_bytes)
     if storage.has_native_input:
@@ -215,7 +215,7 @@ def _bytes_held(new: NewFile) -> int:
 
 
 def _order_rows(sources: Sequence[AddFile]) -> Sequence[AddFile]:
-    """Put the file with by far the most rows first: the first rows decide which texts are coded."""
+    """Put the file with by far the most rows first: the first rows decide the encoding."""
     counts = [num_live_rows(each) or 0 for each in sources]
     most = max(counts)
     if most < _MANY_ROWS or most < 2 * counts[0]:
@@ -247,7 +247,7 @@ class _NewFileWriter:
         rows = rows_ahead(self._target.storage, _order_rows(new.sources), self._rows_of)
         # A batch is empty if all its rows are deleted.
         selected = (batch.select(names) for batch in rows if len(batch))
-        batches = code_alike(selected)
+        batches = encode_alike(selected)
         first = list(islice(batches, 1))
         if not first:
             return

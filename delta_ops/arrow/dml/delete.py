@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delta_ops.arrow.coded_texts import code_alike
+from delta_ops.arrow.dictionary_columns import encode_alike
 from delta_ops.arrow.dml.cached_rows import CachedRows
 from delta_ops.arrow.dml.changed_rows import record_row_changes, search_and_write
 from delta_ops.arrow.dml.touched_files import TouchedFiles, find_rows
@@ -62,7 +62,7 @@ class _Survivors:
     def __init__(self, snapshot: Snapshot, condition: Condition) -> None:
         others = set(snapshot.arrow_schema.names) - set(condition.columns)
         self._condition = condition
-        self._cached = CachedRows(plan_reading_kept(snapshot, coded=others))
+        self._cached = CachedRows(plan_reading_kept(snapshot, encoded=others))
         self.look = TouchedFiles(snapshot, condition, self._cached).look
 
     def bytes_to_write(self, file: AddFile, found: TouchedFile, /) -> int | None:
@@ -78,7 +78,7 @@ class _Survivors:
         self, files: Sequence[AddFile], _found: Sequence[TouchedFile], /
     ) -> Iterator[pa.RecordBatch]:
         """See `Search`."""
-        for batch in gather(code_alike(self._cached.read(files))):
+        for batch in gather(encode_alike(self._cached.read(files))):
             yield batch.filter(pc.invert(self._condition.mask(batch)))
 
 

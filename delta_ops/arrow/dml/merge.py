@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delta_ops.arrow.coded_texts import code_alike
+from delta_ops.arrow.dictionary_columns import encode_alike
 from delta_ops.arrow.dml.cached_rows import Cache, CachedRows, key_of
 from delta_ops.arrow.dml.changed_rows import record_row_changes, search_and_write
 from delta_ops.arrow.dml.merge_clauses import PlannedClause
@@ -97,7 +97,7 @@ def _begin_run(plan: MergePlan, source: Source, snapshot: Snapshot) -> _MergeRun
         InvalidRequestError: A key cannot be compared with the table's column.
     """
     keys = load_keys(plan.condition, plan.columns, source, snapshot.uri)
-    names = {path[0] for path in keys.paths} | names_of(plan.looked_at, TARGET)
+    names = {path[0] for path in keys.paths} | names_of(plan.condition_columns, TARGET)
     deciding = [name for name in snapshot.arrow_schema.names if name in names]
     matching = Matching(
         source=source,
@@ -175,7 +175,7 @@ class _MergedFiles:
     ) -> Iterator[pa.RecordBatch]:
         """See `Search`."""
         stored = chain.from_iterable(map(self._read, files))
-        return self._run.rows.changed_rows(gather(code_alike(stored)), join_matches(found))
+        return self._run.rows.changed_rows(gather(encode_alike(stored)), join_matches(found))
 
     def _read(self, file: AddFile) -> Iterator[pa.RecordBatch]:
         if file in self._cached:
@@ -250,7 +250,7 @@ def _unmet_rows(num_rows: int, found: _Matched) -> pa.Int64Array:
 
 
 def _count_clauses(clauses: Sequence[PlannedClause], found: _Matched) -> dict[tuple[str, str], int]:
-    """Count the changed rows by occasion and action."""
+    """Count the changed rows by kind of clause and action."""
     counts: dict[tuple[str, str], int] = {}
     for _, matches in found:
         for counted in pc.value_counts(matches.clauses).to_pylist():

@@ -25,7 +25,7 @@ SIDES: Mapping[Occasion, Sequence[Side]] = {
     "not matched": (SOURCE,),
     "not matched by source": (TARGET,),
 }
-"""The sides that have a row on each occasion."""
+"""The sides that have a row, for each kind of clause."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

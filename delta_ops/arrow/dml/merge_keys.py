@@ -189,7 +189,7 @@ def _plan_padding(found: Found, target: StructType) -> Callable[[Any], Any]:
 
 
 def _fit_key(values: pa.Array, found: Found, table: str) -> pa.Array:
-    """Convert keys to the target's type; numbers that the type lacks become null and match nothing.
+    """Convert keys to the target's type; numbers outside the type become null and match nothing.
 
     This does not apply to exact source numbers and a floating-point target: engines treat such
     numbers as equal to the nearest floating-point number.

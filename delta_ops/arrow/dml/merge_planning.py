@@ -55,8 +55,8 @@ from delta_ops.transaction.requests import MergeRequest
 from delta_ops.transaction.source_rules import SourceRule
 from delta_ops.transaction.write import merge_columns
 
-_OF_ONE_TEXT = frozenset({STRING, BYTE, SHORT, INTEGER, LONG, DATE, BOOLEAN})
-"""Types where each value has exactly one text form."""
+_WITH_ONE_PARTITION_VALUE = frozenset({STRING, BYTE, SHORT, INTEGER, LONG, DATE, BOOLEAN})
+"""Types whose equal values always serialize to the same partition value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +81,7 @@ class MergePlan:
     now_ms: int
 
     @property
-    def looked_at(self) -> list[Column]:
+    def condition_columns(self) -> list[Column]:
         """Columns that decide what happens to a row of the table, except the keys."""
         clauses = (*self.matched, *self.others)
         of_residual = [] if self.residual is None else [*columns_of(self.residual)]
@@ -148,7 +148,7 @@ def plan_merge(
             planned, condition.keys, residual, request.source_rules, columns
         ),
         checks=plan_checks(definition, table),
-        moves=moves and not _stay(of_rows, condition.keys, columns, definition),
+        moves=moves and not _keep_partitions(of_rows, condition.keys, columns, definition),
         now_ms=now_ms,
     )
 
@@ -189,18 +189,18 @@ def _used_columns(
     columns: MergeColumns,
 ) -> StructType:
     find, schema = columns.finder(), columns.source
-    looked_at = [*(columns_of(residual) if residual is not None else ())]
+    used = [*(columns_of(residual) if residual is not None else ())]
     for each in clauses:
-        looked_at += each.condition_columns
-        looked_at += each.assignments.columns if each.assignments else ()
-    names = names_of(looked_at, SOURCE)
+        used += each.condition_columns
+        used += each.assignments.columns if each.assignments else ()
+    names = names_of(used, SOURCE)
     names |= {find(each.path).path[1] for _, value in keys for each in columns_of(value)}
     for rule in rules:
         names |= columns_of_predicate(resolve(rule.predicate_on(schema), schema))
     return StructType(tuple(each for each in schema.fields if each.name in names))
 
 
-def _stay(
+def _keep_partitions(
     clauses: Sequence[PlannedClause],
     keys: Sequence[tuple[Node, Node]],
     columns: MergeColumns,
@@ -220,7 +220,7 @@ def _stay(
         if value is None:
             return field.name not in generated
         is_met = isinstance(value, Column) and ((field.name,), value.path) in met
-        return is_met and value.data_type == field.data_type and _is_of_one_text(field)
+        return is_met and value.data_type == field.data_type and _has_one_partition_value(field)
 
     return all(
         keeps(field, each.assignments)
@@ -230,9 +230,9 @@ def _stay(
     )
 
 
-def _is_of_one_text(field: StructField) -> bool:
+def _has_one_partition_value(field: StructField) -> bool:
     """Return whether equal values always belong to the same partition."""
-    return field.data_type in _OF_ONE_TEXT and char_lengths(field) is None
+    return field.data_type in _WITH_ONE_PARTITION_VALUE and char_lengths(field) is None
 
 
 def _updated_columns(clauses: Sequence[PlannedClause], definition: TableDefinition) -> set[str]:

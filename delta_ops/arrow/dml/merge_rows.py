@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from delta_ops.arrow.assignments import Assignments, replace_values
 from delta_ops.arrow.casting import Fit, plan_fit
-from delta_ops.arrow.coded_texts import batch_of, decode, decode_columns
+from delta_ops.arrow.dictionary_columns import batch_of, decode, decode_columns
 from delta_ops.arrow.dml.merge_clauses import PlannedClause, choose_clauses
 from delta_ops.arrow.dml.merge_matching import FileMatches
 from delta_ops.arrow.dml.merge_planning import MergePlan
@@ -91,7 +91,7 @@ class MergedRows:
                 yield from self._images(batch, part)
 
     def select_deciding(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the columns that decide, with plain texts."""
+        """Return the columns that decide, decoded."""
         return decode_columns(rows.select(list(self._deciding)))
 
     def read_rows(self, file: AddFile, known: pa.Table | None) -> Iterator[pa.RecordBatch]:
@@ -156,21 +156,21 @@ class MergedRows:
     @lazy
     def read_whole(self) -> ReadFiles:
         """Reads all columns of files."""
-        return plan_reading_kept(self._snapshot, coded=self._coded)
+        return plan_reading_kept(self._snapshot, encoded=self._encoded_names)
 
     @lazy
     def _read_others(self) -> ReadFiles:
         names = [name for name in self._stored.names if name not in self._deciding]
-        return plan_reading_kept(self._snapshot, names, coded=self._coded)
+        return plan_reading_kept(self._snapshot, names, encoded=self._encoded_names)
 
     @lazy
-    def _coded(self) -> list[str]:
-        """Columns whose texts stay in the dictionaries of their files."""
+    def _encoded_names(self) -> list[str]:
+        """Columns that stay dictionary-encoded, as in their files."""
         names = self._stored.names if self._has_same_columns else []
-        return list(filter(self._can_be_coded, names))
+        return list(filter(self._can_stay_encoded, names))
 
-    def _can_be_coded(self, name: str) -> bool:
-        """Return whether a text column gets so few distinct new texts that it can stay coded."""
+    def _can_stay_encoded(self, name: str) -> bool:
+        """Return whether a string column can stay encoded: it gets few distinct new strings."""
         if self._stored.field(name).type not in (pa.string(), pa.binary()):
             return False
         updates = [each.assignments.nodes for each in self._clauses if each.assignments]

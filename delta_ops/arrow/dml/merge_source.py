@@ -47,7 +47,7 @@ class Source:
         return len(self.rows)
 
     def has_few_texts(self, node: Node) -> bool:
-        """Return whether a value is a text column of the source with few distinct texts."""
+        """Return whether a value is a string column of the source with few distinct strings."""
         match node:
             case Column(path=(side, name)) if side == SOURCE:
                 column = self.rows[name]

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_ops.arrow.assignments import Assignments, nodes_of, plan_assignments, replace_values
-from delta_ops.arrow.coded_texts import code_alike, decode_columns
+from delta_ops.arrow.dictionary_columns import decode_columns, encode_alike
 from delta_ops.arrow.dml.cached_rows import CachedRows, key_of
 from delta_ops.arrow.dml.changed_rows import record_row_changes, search_and_write
 from delta_ops.arrow.dml.touched_files import TouchedFiles, find_rows
@@ -101,7 +101,7 @@ class _UpdatedRows:
         self._planned, self._matched = planned, {*map(key_of, matched)}
         read_columns = {*planned.changed_columns, *planned.condition.columns}
         others = set(snapshot.arrow_schema.names) - read_columns
-        self._cached = CachedRows(plan_reading_kept(snapshot, coded=others))
+        self._cached = CachedRows(plan_reading_kept(snapshot, encoded=others))
         self._touched = TouchedFiles(snapshot, planned.condition, self._cached)
         self._num_updated: list[int] = []  # per batch; threads append to it
 
@@ -123,7 +123,7 @@ class _UpdatedRows:
 
     def rows(self, files: Sequence[AddFile], _found: Sequence[bool], /) -> Iterator[pa.RecordBatch]:
         """See `Search`."""
-        batches = gather(code_alike(self._cached.read(files)))
+        batches = gather(encode_alike(self._cached.read(files)))
         return _changed_rows(batches, self._planned, self._num_updated)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delta_ops.arrow.coded_texts import decode
+from delta_ops.arrow.dictionary_columns import decode
 from delta_ops.arrow.expressions.functions import (
     format_time,
     lower,

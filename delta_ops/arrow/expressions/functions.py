@@ -1,4 +1,4 @@
-"""Functions of texts and times as in Spark: texts by Unicode code points, times in UTC."""
+"""String and time functions as in Spark: strings by Unicode code points, times in UTC."""
 
 from __future__ import annotations
 
@@ -14,57 +14,59 @@ _COUNTED = {"hour": pc.hour, "minute": pc.minute, "second": pc.second}
 _DIRECTIVES = {"yyyy": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S"}
 
 
-def upper(texts: Any) -> Any:
-    """Convert texts to upper case; one character may become several, such as the German sharp s."""
-    return _map_case(texts, pc.ascii_upper, str.upper)
+def upper(strings: Any) -> Any:
+    """Convert strings to upper case; one character may become several, such as German sharp s."""
+    return _map_case(strings, pc.ascii_upper, str.upper)
 
 
-def lower(texts: Any) -> Any:
-    """Convert texts to lower case."""
-    return _map_case(texts, pc.ascii_lower, str.lower)
+def lower(strings: Any) -> Any:
+    """Convert strings to lower case."""
+    return _map_case(strings, pc.ascii_lower, str.lower)
 
 
-def trim(texts: Any) -> Any:
-    """Remove spaces at both ends of texts; other white space stays."""
-    return pc.utf8_trim(texts, " ")
+def trim(strings: Any) -> Any:
+    """Remove spaces at both ends of strings; other white space stays."""
+    return pc.utf8_trim(strings, " ")
 
 
-def pad(texts: Any, length: Any) -> Any:
-    """Pad texts with trailing spaces to a length that is the same in all rows."""
-    return pc.utf8_rpad(texts, length[0].as_py()) if len(texts) else texts
+def pad(strings: Any, length: Any) -> Any:
+    """Pad strings with trailing spaces to a length that is the same in all rows."""
+    return pc.utf8_rpad(strings, length[0].as_py()) if len(strings) else strings
 
 
-def substring(texts: Any, start: Any, length: Any = None) -> Any:
-    """Return a part of each text.
+def substring(strings: Any, start: Any, length: Any = None) -> Any:
+    """Return a part of each string.
 
     Args:
-        texts: The texts.
+        strings: The strings.
         start: From 1, or negative from the end. The same in all rows, like the length.
         length: Number of characters; None means up to the end.
     """
-    if not len(texts):
-        return texts
+    if not len(strings):
+        return strings
     first: int = start[0].as_py()
     first = first - 1 if first > 0 else first
     if length is None:
-        return pc.utf8_slice_codeunits(texts, first)
+        return pc.utf8_slice_codeunits(strings, first)
     count: int = length[0].as_py()
     if count <= 0:
-        return pc.utf8_slice_codeunits(texts, 0, 0)
+        return pc.utf8_slice_codeunits(strings, 0, 0)
     end = first + count
     if first < 0 <= end:
-        return pc.utf8_slice_codeunits(texts, first)
-    return pc.utf8_slice_codeunits(texts, first, end)
+        return pc.utf8_slice_codeunits(strings, first)
+    return pc.utf8_slice_codeunits(strings, first, end)
 
 
-def _map_case(texts: Any, by_ascii: Callable[[Any], Any], by_unicode: Callable[[str], str]) -> Any:
-    is_ascii = pc.string_is_ascii(texts)
+def _map_case(
+    strings: Any, by_ascii: Callable[[Any], Any], by_unicode: Callable[[str], str]
+) -> Any:
+    is_ascii = pc.string_is_ascii(strings)
     if pc.all(is_ascii, min_count=0).as_py():
-        return by_ascii(texts)
+        return by_ascii(strings)
     # Arrow maps each character to exactly one.
-    encoded = pc.if_else(is_ascii, pa.scalar(None, texts.type), texts).dictionary_encode()
-    mapped = pa.array([by_unicode(each) for each in encoded.dictionary.to_pylist()], texts.type)
-    return pc.if_else(is_ascii, by_ascii(texts), mapped.take(encoded.indices))
+    encoded = pc.if_else(is_ascii, pa.scalar(None, strings.type), strings).dictionary_encode()
+    mapped = pa.array([by_unicode(each) for each in encoded.dictionary.to_pylist()], strings.type)
+    return pc.if_else(is_ascii, by_ascii(strings), mapped.take(encoded.indices))
 
 
 def truncate(times: Any, unit: Any) -> Any:
@@ -85,7 +87,7 @@ def time_of_day(times: Any, unit: str) -> Any:
 
 
 def format_time(times: Any, pattern: Any) -> Any:
-    """Format dates or times as texts.
+    """Format dates or times as strings.
 
     Args:
         times: The dates or times.

@@ -48,8 +48,8 @@ def read_changes(
 
     Args:
         source: The table, as a handle, path or URI.
-        predicate: Selects the rows to return: from `col` or `parse_predicate`, or a text of Spark
-            SQL. It may use the columns of the feed.
+        predicate: The rows to return: a predicate of `col` or `parse_predicate`, or a Spark SQL
+            string. It may use the columns of the feed.
         partition_time_zone: As in `to_table`.
 
     Raises:

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from pyroaring import BitMap64
 
 from delta_ops.arrow.acero import evaluate
-from delta_ops.arrow.coded_texts import batch_of, is_coded
+from delta_ops.arrow.dictionary_columns import batch_of, is_encoded
 from delta_ops.arrow.nesting import convert_in_pieces, has_views
 from delta_ops.arrow.read.file_columns import OtherTypeError
 from delta_ops.arrow.read.file_rows import FileRows, read_rows
@@ -52,7 +52,7 @@ def read_data_file(
             there is not allowed.
         StorageError: The store failed.
     """
-    choose = _chooser(scan, stored)
+    choose = _plan_row_selection(scan, stored)
     with _reading(scan.files, scan.version, stored):
         for rows in read_rows(scan, stored, use_threads):
             known = rows if stored.row_ids is None else _number_rows(rows, stored.row_ids)
@@ -81,12 +81,12 @@ def num_rows(snapshot: Snapshot, stored: StoredFile) -> int:
         return stated
 
 
-def _chooser(scan: FileScan, stored: StoredFile) -> Callable[[int, int], Any] | None:
-    """Plan which rows of the file are wanted; None if all rows are.
+def _plan_row_selection(scan: FileScan, stored: StoredFile) -> Callable[[int, int], Any] | None:
+    """Plan how to select the wanted rows of a file; None if all rows are wanted.
 
     Returns:
-        A function that takes the number of a first row and a number of rows. It returns the
-        positions of the wanted rows among these rows.
+        A function of a block of rows, given by its first row number and its number of rows. It
+        returns the positions of the wanted rows in the block.
     """
 
     def load(vector: DeletionVector) -> BitMap64:
@@ -145,7 +145,7 @@ def _wanted_rows(
 def _table_rows(
     scan: FileScan, rows: FileRows, values: Mapping[str, pa.Scalar]
 ) -> Iterable[pa.RecordBatch]:
-    """Yield batches of table rows; large texts may need several batches."""
+    """Yield batches of table rows; large strings may need several batches."""
     if rows.columns is None:
         of_file = [each for each in scan.schema if each.name not in values]
         nulls = [pa.nulls(rows.num_rows, each.type) for each in of_file]
@@ -155,8 +155,8 @@ def _table_rows(
         # Files may be small and many; building a new batch is slow compared with reading it.
         return [rows.columns.replace_schema_metadata(None) if read.metadata else rows.columns]
     columns = scan.columns
-    if scan.coded and all(each.name in rows.texts for each in read if is_coded(each.type)):
-        columns = scan.coded
+    if scan.encoded and all(each.name in rows.texts for each in read if is_encoded(each.type)):
+        columns = scan.encoded
     to_columns = columns.converter(read)
     return convert_in_pieces(
         rows.columns,

@@ -1,11 +1,11 @@
-"""Dictionary pages: find repeated texts in a data file, and their size after decoding.
+"""Dictionary pages: find repeated strings in a data file, and their size after decoding.
 
 Source: the Parquet format, "Data Pages" (`PageHeader`, `DictionaryPageHeader`), in Thrift's compact
 protocol.
 
-A text in a dictionary takes a few bits for each row in the file, but its whole length for each row
-in memory. Footers record only the size in the file. Reading the dictionary indices, and building
-the texts at the end, takes half the time, and less if few of the rows are wanted.
+A string in a dictionary takes a few bits for each row in the file, but its whole length for each
+row in memory. Footers record only the size in the file. It takes half the time to read the
+dictionary indices and build the strings at the end, and less if few of the rows are wanted.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ _INTEGER, _STRUCT = 5, 12
 _PAGE_BYTES, _OF_DICTIONARY = 2, 7
 _NUM_VALUES = 1
 _MANY_ROWS = 1 << 14
-"""In smaller row groups, decoding texts later takes as long as reading them plain."""
+"""In smaller row groups, decoding strings later takes as long as reading them plain."""
 _WITHOUT_REPEATS = ("parquet-cpp-arrow version", "parquet-mr version", "parquet-rs version")
 """Writers whose dictionaries have no duplicates: with duplicates, Arrow gives wrong indices."""
 _NUMBER_BYTES = 3
-"""Bytes for each value. A plain text takes four bytes and its length; an index takes up to two,
+"""Bytes for each value. A plain string takes four bytes and its length; an index takes up to two,
 plus a share of the dictionary."""
 
 
 def repeated_texts(
     metadata: pq.FileMetaData, leaves: Sequence[int], row_groups: Sequence[int]
 ) -> list[int]:
-    """Return the given leaves whose texts use dictionaries in all of these row groups.
+    """Return the given leaves whose strings use dictionaries in all of these row groups.
 
-    A leaf with nulls may still have plain texts; it is only read more slowly then.
+    A leaf with nulls may still contain plain strings; then it is only read more slowly.
 
     Args:
         leaves: Leaves already checked by `validate_chunks`.
@@ -51,7 +51,7 @@ def repeated_texts(
 
 
 def _is_text(column: pq.ColumnSchema) -> bool:
-    """Return whether it is a top-level column of texts or bytes."""
+    """Return whether it is a top-level column of strings or bytes."""
     return (
         column.physical_type == "BYTE_ARRAY"
         and column.path == column.name

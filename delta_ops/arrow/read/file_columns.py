@@ -5,8 +5,8 @@ Source: PROTOCOL.md, "Column Mapping", "Type Widening", "Data Files".
 The column mapping mode decides how a file identifies columns: by the table's names, by physical
 names or by ids. Names must match exactly, or else without regard to case. A column that the file
 lacks is null in all its rows: it was added later, or has type void. A type that the table has
-widened since is widened here. Any other type is rejected, because parsing a text or taking a number
-as a time would be a guess.
+widened since is widened here. Any other type is rejected, because parsing a string or taking a
+number as a time would be a guess.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ class Leaves(NamedTuple):
 
     numbers: list[int]
     of_any_size: list[int]
-    """Leaves whose values do not all have the same small size."""
+    """Leaves with values of variable or large size."""
     are_repeated: bool
     """Whether some leaves are in lists or maps, and so can have more values than rows."""
 
 
 class OtherTypeError(ValueError):
-    """A column has a type in a file that cannot have become the table's type."""
+    """A column's type in a file cannot be widened to the table's type."""
 
 
 class _Latest(Generic[T]):
@@ -90,8 +90,8 @@ class FileColumns:
     """The table's schema without partition columns."""
     mode: str
     """The column mapping mode."""
-    coded: Collection[str] = ()
-    """Columns whose texts stay in their dictionaries when they are read; see `coded_texts`."""
+    encoded: Collection[str] = ()
+    """Columns that stay dictionary-encoded when they are read; see `dictionary_columns`."""
     _leaves: _Latest[Leaves] = field(init=False, repr=False, compare=False, default_factory=_Latest)
     _plans: _Latest[ToColumns] = field(
         init=False, repr=False, compare=False, default_factory=_Latest
@@ -141,9 +141,9 @@ class FileColumns:
         """Return the wanted columns, with dictionary types where the file has dictionaries."""
         found = {each.name: each.type for each in source}
         return [
-            each.with_type(coded)
-            if each.name in self.coded
-            and found.get(each.name) == (coded := pa.dictionary(pa.int32(), each.type))
+            each.with_type(encoded)
+            if each.name in self.encoded
+            and found.get(each.name) == (encoded := pa.dictionary(pa.int32(), each.type))
             else each
             for each in arrow_schema_from_schema(self.schema)
         ]
@@ -286,7 +286,7 @@ _KINDS: Mapping[str, Callable[[pa.DataType], bool]] = {
     "bytes": lambda each: any(is_kind(each) for is_kind in _OF_BYTES),
 }
 _WIDENED = frozenset({("integer", "float"), ("integer", "decimal"), ("date", "timestamp")})
-"""Pairs of kinds where some types convert to the other kind; the values decide whether they do."""
+"""Pairs of kinds that convert if the values fit."""
 
 
 def _is_readable(source: pa.DataType, target: pa.DataType) -> bool:

@@ -34,12 +34,12 @@ _VALUE_BYTES = 8
 """Approximate size of a value in a batch, even if it is smaller in the file."""
 _BATCH_ROWS = 1 << 17
 _LEAST_ROWS, _WIDE_BYTES = 1 << 12, 64 << 20
-"""For very many columns, a batch costs more than its rows: so many rows are read together, as long
-as their values stay below this size."""
+"""Minimum rows of a batch, as long as their values stay below this size: with very many columns, a
+batch costs more than its rows."""
 _SMALL_BYTES = 1 << 20
 """For files up to this size it is acceptable to read some columns twice."""
 _LARGE_GROUP_BYTES = 32 << 20
-"""Row groups whose wanted columns are larger in total are not read whole."""
+"""Larger row groups, by their wanted columns, are read in buffers."""
 _BUFFER_BYTES = 1 << 20
 _MUCH_BYTES = 1 << 28
 """Limit for the size of a row group if each value were as large as its whole column. Above this
@@ -82,7 +82,7 @@ def read_rows(scan: FileScan, stored: StoredFile, use_threads: bool) -> Iterator
             buffer_bytes = _buffer_bytes(metadata, leaves, groups) if is_large else 0
             reopens = bool(texts or buffer_bytes)
             rows = open_parquet(source, metadata, texts, buffer_bytes) if reopens else file
-            names = _names_of(texts, metadata) if scan.coded else frozenset()
+            names = _names_of(texts, metadata) if scan.encoded else frozenset()
             yield from _rows_of_groups(
                 rows, source, leaves, chunk_numbers, groups, use_threads, names
             )
@@ -95,7 +95,7 @@ def read_rows(scan: FileScan, stored: StoredFile, use_threads: bool) -> Iterator
     validate_chunks(footer.metadata, footer.size, leaves, _all_groups(footer.metadata))
     groups = _row_groups(scan, footer.metadata)
     texts = repeated_texts(footer.metadata, leaves, groups)
-    names = _names_of(texts, footer.metadata) if scan.coded else frozenset()
+    names = _names_of(texts, footer.metadata) if scan.encoded else frozenset()
     for window in plan_windows(footer, leaves, groups, WINDOW_BYTES // 2):
         source = pa.BufferReader(read_window(storage, info, footer, window))
         with closing(open_parquet(source, footer.metadata, texts)) as file:
@@ -129,7 +129,7 @@ def _row_groups(scan: FileScan, metadata: pq.FileMetaData) -> Sequence[int]:
 
 
 def _has_little(group: pq.RowGroupMetaData) -> bool:
-    """Return whether values take little memory, even if each were as large as the row group."""
+    """Return whether values are small in memory, even if each is as large as the row group."""
     most: int = group.total_byte_size * max(group.num_rows, 1)
     return 0 < most <= _MUCH_BYTES
 
@@ -204,7 +204,7 @@ def _mean_bytes(groups: Sequence[pq.RowGroupMetaData]) -> int:
 def _bytes_of_chunks(
     source: pa.NativeFile, groups: Sequence[pq.RowGroupMetaData], chunk_numbers: Sequence[int]
 ) -> int:
-    """Return the size of a row's values in these leaves, in the row group where it is largest."""
+    """Return the mean size of a row in these leaves, in the row group with the largest rows."""
     num_bytes = num_rows = most = 0
     for group in groups:
         chunks = [group.column(i) for i in chunk_numbers]
@@ -235,7 +235,7 @@ def open_parquet(
     Args:
         source: A local or in-memory file.
         metadata: The file's footer, if known.
-        dictionaries: Text leaves to read as dictionaries.
+        dictionaries: String leaves to read dictionary-encoded.
         buffer_bytes: How many bytes of a column are read at once; 0 means a whole row group's.
     """
     reader = ParquetReader(memory_pool=fast_pool())

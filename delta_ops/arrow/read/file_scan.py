@@ -64,7 +64,7 @@ class FileScan:
     """Columns of the result, in the table's order."""
     columns: FileColumns
     """Columns stored in the files; other columns are in each file's `values`."""
-    coded: FileColumns | None = None
+    encoded: FileColumns | None = None
     """Used instead of `columns` for files whose dictionaries we chose to read; None means
     `columns`."""
     condition: Any

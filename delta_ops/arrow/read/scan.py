@@ -72,8 +72,8 @@ def to_table(
     Args:
         source: The table, as a handle, path or URI, or a snapshot.
         columns: Names in the wanted order; all if None. `a.b` is the struct `a` with its field `b`.
-        predicate: Selects the rows to return: from `col` or `parse_predicate`, an expression, or a
-            text of Spark SQL. Files are skipped by its comparisons of columns with literals.
+        predicate: The rows to return: a predicate of `col` or `parse_predicate`, an expression, or
+            a Spark SQL string. Its comparisons of columns with literals serve data skipping.
         version: The version to read. Excludes `timestamp`.
         timestamp: Read the version of this time. A time without a zone is in UTC.
         ref: Read the version of a tag, such as `tag:2026-11`; see `delta_ops.versioning`.
@@ -282,19 +282,19 @@ def plan_reading(
     predicate: Predicate | None = None,
     definition: TableDefinition | None = None,
     ahead_bytes: int = AHEAD_BYTES,
-    coded: Collection[str] = (),
+    encoded: Collection[str] = (),
 ) -> ReadFiles:
     """Plan `read_files` once for a caller that reads many files one by one.
 
     Args:
-        coded: Columns whose texts may stay dictionaries, as in `coded_texts`. Must be empty if
-            there is a predicate.
+        encoded: Columns that may stay dictionary-encoded, see `dictionary_columns`. Must be empty
+            if there is a predicate.
     """
     definition = definition or snapshot.definition
     # Validate before the Arrow schema is built: it may have types that Arrow lacks.
     validate(definition, "read", table=snapshot.uri)
     wanted = select(definition.schema, columns)
-    return _plan_batches(snapshot, wanted, predicate, "UTC", definition, ahead_bytes, coded)
+    return _plan_batches(snapshot, wanted, predicate, "UTC", definition, ahead_bytes, encoded)
 
 
 def plan_reading_kept(
@@ -302,12 +302,12 @@ def plan_reading_kept(
     columns: Sequence[str] | None = None,
     predicate: Predicate | None = None,
     ahead_bytes: int = AHEAD_BYTES,
-    coded: Collection[str] = (),
+    encoded: Collection[str] = (),
 ) -> ReadFiles:
     """Plan `read_kept` once for a caller that reads many files; see `plan_reading`."""
     stored = tracked_definition(snapshot.definition, snapshot.uri)
     names = stored.arrow_schema.names if columns is None else columns
-    return plan_reading(snapshot, names, predicate, stored, ahead_bytes, coded)
+    return plan_reading(snapshot, names, predicate, stored, ahead_bytes, encoded)
 
 
 def _open(snapshot: Snapshot, columns: Sequence[str] | None) -> tuple[Snapshot, StructType]:
@@ -330,8 +330,8 @@ def _matching_batches(
     record_read(snapshot, implied)
     read = wanted
     if condition is not None:
-        looked_at = select(snapshot.schema, condition.columns)
-        read = unite(snapshot.schema, [wanted, looked_at])
+        in_condition = select(snapshot.schema, condition.columns)
+        read = unite(snapshot.schema, [wanted, in_condition])
     planned = _plan_scan(snapshot, read, implied, partition_time_zone, snapshot.definition)
     stored = ((planned.scan, planned.stored_file(add)) for add in files)
     rows: Iterator[pa.RecordBatch] = map(planned.select, read_rows(snapshot.storage, stored))
@@ -344,7 +344,7 @@ def _matching_batches(
 def _condition_of(
     predicate: Predicate | Expression | str | None, snapshot: Snapshot
 ) -> tuple[Predicate | None, Condition | None]:
-    """The predicate for files, and a condition for rows if it says more than the predicate."""
+    """Split a condition into a predicate for data skipping, and a filter of rows if needed."""
     predicate = simplify_condition(predicate)
     if predicate is None or isinstance(predicate, Predicate):
         return predicate, None
@@ -360,9 +360,9 @@ def _plan_batches(
     partition_time_zone: str,
     definition: TableDefinition,
     ahead_bytes: int = AHEAD_BYTES,
-    coded: Collection[str] = (),
+    encoded: Collection[str] = (),
 ) -> ReadFiles:
-    planned = _plan_scan(snapshot, wanted, predicate, partition_time_zone, definition, coded)
+    planned = _plan_scan(snapshot, wanted, predicate, partition_time_zone, definition, encoded)
 
     def read(files: Iterable[AddFile]) -> Iterator[pa.RecordBatch]:
         stored = ((planned.scan, planned.stored_file(add)) for add in files)
@@ -385,7 +385,7 @@ def _plan_scan(
     predicate: Predicate | None,
     partition_time_zone: str,
     definition: TableDefinition,
-    coded: Collection[str] = (),
+    encoded: Collection[str] = (),
 ) -> _PlannedScan:
     schema, condition = plan_condition(definition.schema, wanted, predicate)
     mode = definition.mapping_mode
@@ -396,7 +396,7 @@ def _plan_scan(
         version=snapshot.version,
         schema=arrow_schema_from_schema(schema),
         columns=columns,
-        coded=replace(columns, coded=frozenset(coded)) if coded else None,
+        encoded=replace(columns, encoded=frozenset(encoded)) if encoded else None,
         condition=condition,
         row_groups=plan_row_groups(definition.schema, partitioning.columns, mode, predicate),
     )
@@ -424,8 +424,8 @@ def plan_condition(
     if predicate is None:
         return unite(schema, [wanted]), None
     resolved = resolve(predicate, schema)
-    looked_at = select(schema, sorted(predicate_columns(resolved)))
-    return unite(schema, [wanted, looked_at]), to_arrow(resolved, schema)
+    in_condition = select(schema, sorted(predicate_columns(resolved)))
+    return unite(schema, [wanted, in_condition]), to_arrow(resolved, schema)
 
 
 def _stored_file(

@@ -7,9 +7,9 @@ all field names, a column `typed_value`: a value with its own type, the elements
 fields of an object. Each element or field is again a struct of `value` and `typed_value`. `value`
 holds everything that does not fit `typed_value`.
 
-This module joins both parts into one value, row by row. It rejects combinations that the
-specification calls invalid if they have more than one meaning. Each Arrow type of a `typed_value`
-maps to exactly one variant type. No type is widened, and a unit that variants lack is rejected.
+This module joins both parts into one value, row by row. It rejects an invalid combination if the
+combination is ambiguous. Each Arrow type of a `typed_value` maps to exactly one variant type. No
+type is widened, and a unit that variants lack is rejected.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from delta_ops.arrow.coded_texts import MAX_BYTES, decode
+from delta_ops.arrow.dictionary_columns import MAX_BYTES, decode
 from delta_ops.arrow.nesting import Convert, cast, is_list
 from delta_ops.protocol.schema import VARIANT
 from delta_ops.protocol.schema.arrow_types import arrow_type_from_type
@@ -294,7 +294,7 @@ def _binary(values: Values) -> pa.BinaryArray:
 def plan_primitives(data_type: pa.DataType) -> Callable[[Any], Values] | None:
     """Return the encoder for columns of this type; None if variants lack the type.
 
-    The encoder needs decoded dictionaries. It raises ValueError for a text that is not UTF-8 and
+    The encoder needs decoded dictionaries. It raises ValueError for a string that is not UTF-8 and
     for a decimal with too many digits.
     """
     plain = _type_of(data_type)

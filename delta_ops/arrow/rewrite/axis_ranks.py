@@ -2,9 +2,8 @@
 
 Equal shares of the rows get equal shares of the ranks, even if the values are skewed. Null ranks
 before all values and NaN after them; -0.0 equals 0.0. Numbers are ranked by value, and decimals as
-doubles. Texts are ranked by their first bytes after the prefix that all texts of the sample share.
-Different values may therefore have the same rank, but ranks never contradict the order of the
-values.
+doubles. Strings are ranked by their first bytes after the common prefix of the sample. Different
+values may therefore have the same rank, but ranks never contradict the order of the values.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ import pyarrow.types as pt
 from delta_ops.arrow.rewrite.curve import Ranks
 
 _TEXT_BYTES = 32
-"""The number of bytes of a text that statistics keep."""
+"""The number of bytes of a string that statistics keep."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +103,7 @@ def _numbers(values: pa.Array) -> npt.NDArray[Any]:
 
 
 def _text_numbers(sample: pa.Array) -> Callable[[pa.Array], npt.NDArray[Any]]:
-    """Plan how to convert texts for numpy: bytes of one length, without the common prefix."""
+    """Plan how to convert strings for numpy: bytes of one length, without the common prefix."""
     known = sample.drop_null().cast(pa.binary())
     skipped = 0
     if len(known):
@@ -120,7 +119,7 @@ def _text_numbers(sample: pa.Array) -> Callable[[pa.Array], npt.NDArray[Any]]:
         found = _pad(values, skipped, width)
         if skipped:
             heads = pc.binary_slice(values, 0, skipped)
-            # Texts with another prefix are outside of the sample, below or above it.
+            # Strings with another prefix are outside of the sample, below or above it.
             found[pc.less(heads, prefix).to_numpy(zero_copy_only=False)] = b""
             found[pc.greater(heads, prefix).to_numpy(zero_copy_only=False)] = b"\xff" * width
         return found

@@ -1,4 +1,4 @@
-"""Curve: compute the place of each row on a curve through all combinations of ranks. Pure.
+"""Space-filling curve: compute the place of each row on a curve through all ranks. Pure.
 
 Z-order interleaves the bits of the ranks. Hilbert's curve first rotates and mirrors the axes at
 every level, so that each step leads to a neighbour (J. Skilling, "Programming the Hilbert curve",

@@ -1,4 +1,4 @@
-"""Ordered rows: sort any number of rows along a curve in bounded memory.
+"""Ordered rows: sort any number of rows along a space-filling curve in bounded memory.
 
 A sample splits the curve into buckets. Rows are distributed to the buckets, and each bucket is
 sorted separately. Rows are therefore read once and, if they do not fit into memory, also written
@@ -60,18 +60,17 @@ class Piece:
     num_bytes: int
     """Approximate bytes in memory."""
     begins: int
-    """The lowest possible place in the piece."""
+    """Lower bound of the places in the piece."""
     tables: Callable[[], Iterator[SortedRows]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SortedRows:
-    """Consecutive rows on the curve."""
+    """A batch of rows in curve order."""
 
     rows: pa.RecordBatch
     places: Places
-    """Place of each row on the curve; ascending, except for rows that could not be distinguished.
-    """
+    """Place of each row on the curve; ascending, except in buckets that no sample can split."""
 
 
 def sorted_pieces(
@@ -141,10 +140,12 @@ def _giving_up(held: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def sample_of(batches: Iterator[pa.RecordBatch], num_rows: int, sorting: Sorting) -> pa.RecordBatch:
-    """Sample rows at equal distances, with the columns of the order; fewer if values are long.
+    """Sample every n-th row, with the columns that determine the order.
+
+    The sample has fewer rows if the values are long.
 
     Args:
-        num_rows: The approximate number of rows.
+        num_rows: The approximate number of rows in all batches.
     """
     names = list(dict.fromkeys(path[0] for path in sorting.order.columns))
     first, taken = 0, []

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from delta_ops.arrow.coded_texts import decoded_bytes, drop_unused_texts
+from delta_ops.arrow.dictionary_columns import decoded_bytes, drop_unused_strings
 from delta_ops.arrow.nesting import drop_hidden_nulls
 from delta_ops.arrow.row_checks import has_required_values, validate_rows
 from delta_ops.arrow.write.file_form import CODEC_PROPERTY, FileForm, FormChooser
@@ -90,8 +90,8 @@ class DataFileWriter:
         """Write one file of a partition.
 
         Args:
-            tables: The rows; each table becomes at least one row group. Texts may be coded; a
-                column must be coded in all tables or in none.
+            tables: The rows; each table becomes at least one row group. A column may
+                be dictionary-encoded, in all tables or in none.
             partition_values: Serialized values by the name that users see, for every partition
                 column, in directory order.
             is_durable: If False, the caller must call `Storage.persist` before a commit names the
@@ -241,7 +241,7 @@ class DataFileWriter:
         footers: list[pq.FileMetaData] = []
 
         def encode(held: list[pa.Table], writer: pq.ParquetWriter) -> None:
-            rows = drop_unused_texts(held.pop())
+            rows = drop_unused_strings(held.pop())
             stored = self._stored_rows(rows, form.schema, partition_values)
             writer.write_table(stored, row_group_size=ROW_GROUP_ROWS)
             if free_of_nan:
@@ -321,7 +321,7 @@ def row_groups(
     Args:
         max_bytes: A row group ends with the batch that reaches this size.
         max_rows: A row group also ends with the batch that reaches this number of rows.
-        least_bytes: Minimum size for the end by `max_rows`, so that small rows make larger groups.
+        least_bytes: `max_rows` ends only row groups of at least this size.
     """
     most = min(max_bytes, _ROW_GROUP_BYTES)
     pending: list[pa.RecordBatch] = []
@@ -338,7 +338,7 @@ def row_groups(
 
 
 def _hold_each(tables: Iterable[pa.Table]) -> Iterator[list[pa.Table]]:
-    """Yield each table as a list; by emptying the list, the consumer lets the memory be freed."""
+    """Yield each table in a list; the consumer empties the list to free the memory."""
     remaining = iter(tables)
     while held := list(islice(remaining, 1)):
         yield held
@@ -372,7 +372,7 @@ def _new_change_path(partition_values: Mapping[str, str | None], codec: str) -> 
 
 
 def _new_uuid() -> str:
-    """Return a text like `uuid.uuid4`, in a fifth of the time."""
+    """Return a string like `uuid.uuid4`, in a fifth of the time."""
     number = int.from_bytes(os.urandom(16))
     digits = f"{number & ~_UUID_MARKS | _UUID_4:032x}"
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"

@@ -1,9 +1,9 @@
 """Data files: write rows to new files of a table.
 
-Memory is bounded for any number of rows. Without partitions, rows are written as they arrive, one
-row group at a time. With partitions, rows are sorted in pieces, several at a time, and held until
-there are enough; then one file for each partition is written, several at a time. While files are
-written, earlier files are made durable.
+Memory is bounded for any number of rows. Without partitions, each row group is written as soon as
+its rows have arrived. With partitions, rows are held and split by partition. When the held rows
+reach a limit, one file for each partition is written, several in parallel. While files are written,
+earlier files are made durable.
 """
 
 from __future__ import annotations

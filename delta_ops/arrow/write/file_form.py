@@ -16,7 +16,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delta_ops.arrow.coded_texts import code_schema, is_coded
+from delta_ops.arrow.dictionary_columns import is_encoded, schema_with_dictionaries
 from delta_ops.protocol.table_definition import TableDefinition
 
 CODEC_PROPERTY = "delta.parquet.compression.codec"
@@ -31,8 +31,9 @@ _ALIKE_FILES = 8
 _TINY_ROWS = 16
 """A dictionary for so few values takes longer to write and to read, and saves no space."""
 _FEW_AT_ONCE, _MANY_AT_ONCE, _MOST_AT_ONCE = 1024, 8192, 65_536
-"""Number of values of a column that Arrow encodes before it checks the page size. For coded texts,
-each check searches for the used texts; plain texts of any length would make a larger page."""
+"""Number of values of a column that Arrow encodes before it checks the page size. For dictionary
+columns, each check searches for the used strings; plain strings of any length would make a larger
+page."""
 MANY_ROWS = 4096
 """With fewer rows, a dictionary is cheap, and a sample would not be reliable."""
 _SAMPLED_SHARE, _MOST_SAMPLED = 8, 4096
@@ -52,7 +53,7 @@ class FileForm(NamedTuple):
 
     codec: str
     schema: pa.Schema
-    """The columns by their names in files; coded where the rows are coded."""
+    """The columns by their names in files; dictionary-encoded where the rows are."""
     at_once: int
     """See `_MOST_AT_ONCE`."""
     dictionaries: bool | Sequence[str] = True
@@ -101,15 +102,15 @@ class FormChooser:
         of_one_value = self._stored.types[len(self._schema) :]
         form = FileForm(
             codec=self._codec_of(num_bytes),
-            schema=code_schema(self._stored, [*rows.schema.types, *of_one_value]),
+            schema=schema_with_dictionaries(self._stored, [*rows.schema.types, *of_one_value]),
             at_once=_values_at_once(rows),
         )
         if self._is_nested or len(rows) < MANY_ROWS:
             return form
         choice = self._choose(rows, form.codec)
         last = range(len(self._schema), len(self._stored))
-        coded = [i for i, each in enumerate(rows.schema.types) if is_coded(each)]
-        chosen, names = {*choice.dictionaries, *coded, *last}, self._stored.names
+        encoded = [i for i, each in enumerate(rows.schema.types) if is_encoded(each)]
+        chosen, names = {*choice.dictionaries, *encoded, *last}, self._stored.names
         # Check each file again: a compressible column without compression would be much larger.
         candidates = (i for i in choice.uncompressed if i not in chosen)
         return form._replace(
@@ -142,9 +143,9 @@ class FormChooser:
 def _values_at_once(rows: pa.Table) -> int:
     """See `_MOST_AT_ONCE`."""
     types = rows.schema.types
-    if not any(map(is_coded, types)):
+    if not any(map(is_encoded, types)):
         return _FEW_AT_ONCE
-    has_others = any(not is_coded(each) and not pa.types.is_primitive(each) for each in types)
+    has_others = any(not is_encoded(each) and not pa.types.is_primitive(each) for each in types)
     return _MANY_AT_ONCE if has_others else _MOST_AT_ONCE
 
 
@@ -152,8 +153,8 @@ def choose_dictionaries(rows: pa.Table) -> list[int]:
     """Return the positions of the columns to write with a dictionary.
 
     Args:
-        rows: At least `MANY_ROWS` first rows of a file, without nested columns. Coded columns stay
-            coded.
+        rows: At least `MANY_ROWS` first rows of a file, without nested columns. Dictionary
+            columns stay encoded.
     """
     num_sampled = min(len(rows) // _SAMPLED_SHARE, _MOST_SAMPLED)
     places = pc.multiply(pa.arange(0, num_sampled), len(rows) // num_sampled)
@@ -161,7 +162,7 @@ def choose_dictionaries(rows: pa.Table) -> list[int]:
 
     def pays(column: pa.ChunkedArray) -> bool:
         samples = column.take(places), column.slice(0, num_sampled)
-        return is_coded(column.type) or any(map(_repeats, samples))
+        return is_encoded(column.type) or any(map(_repeats, samples))
 
     return [i for i, column in enumerate(rows.columns) if pays(column)]
 
@@ -172,7 +173,7 @@ def _repeats(values: pa.ChunkedArray) -> bool:
 
 
 def find_incompressible(rows: pa.Table, places: Iterable[int], codec: str) -> list[int]:
-    """Find columns of numbers that a codec hardly makes smaller.
+    """Find columns of numbers that a codec hardly compresses.
 
     Args:
         rows: At least `MANY_ROWS` first rows of a file.
@@ -180,7 +181,7 @@ def find_incompressible(rows: pa.Table, places: Iterable[int], codec: str) -> li
         codec: Arrow's name of the codec.
 
     Returns:
-        Their positions.
+        The positions of these columns.
     """
     return [i for i in places if _is_incompressible(rows.column(i), codec)]
 

@@ -1,4 +1,4 @@
-"""Dictionary-coded texts from every file, even small files, for tests."""
+"""Dictionary-encoded strings from every file, even small files, for tests."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 from delta_ops.arrow.read import file_rows
 
 
-def code_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make every file with a dictionary deliver its texts as dictionary codes."""
+def encode_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the strings of every file with a dictionary dictionary-encoded."""
 
     def texts_in(metadata: pq.FileMetaData, *_: object) -> list[int]:
         columns = [metadata.schema.column(i) for i in range(metadata.num_columns)]

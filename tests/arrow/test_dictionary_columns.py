@@ -1,4 +1,4 @@
-"""Texts that stay dictionary codes during a rewrite, compared with plain texts."""
+"""Strings that stay dictionary-encoded during a rewrite, compared with plain strings."""
 
 from __future__ import annotations
 
@@ -18,13 +18,18 @@ from hypothesis import strategies as st
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, begin, col, parse_expression
 from delta_ops.arrow import nesting
-from delta_ops.arrow.coded_texts import decode, drop_unused_texts, is_coded, replace_codes
+from delta_ops.arrow.dictionary_columns import (
+    decode,
+    drop_unused_strings,
+    is_encoded,
+    replace_encoded,
+)
 from delta_ops.arrow.read import file_rows
 from delta_ops.arrow.write import data_file as data_file_write
 from delta_ops.ddl import add_constraint, set_properties
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.schema.arrow_types import schema_from_arrow
-from tests.arrow.coding import code_all
+from tests.arrow.encoding import encode_all
 from tests.support.examples import check_examples, few_or_many
 from tests.support.tables import rows
 
@@ -33,9 +38,9 @@ CODES = st.integers(0, 3) | st.none()
 
 
 @pytest.fixture
-def all_coded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every file with a dictionary delivers dictionary codes, even a small file."""
-    code_all(monkeypatch)
+def all_encoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Strings of every file with a dictionary stay encoded, even of a small file."""
+    encode_all(monkeypatch)
 
 
 @settings(max_examples=200)
@@ -50,7 +55,7 @@ def test_a_tidy_dictionary_has_each_text_of_the_rows_once(
     before = pa.array(dictionary, pa.string())
     codes = [pa.array(each, pa.int32()) for each in chunks]
     column = pa.chunked_array([pa.DictionaryArray.from_arrays(each, before) for each in codes])
-    tidy = drop_unused_texts(pa.table({"t": column}))["t"]
+    tidy = drop_unused_strings(pa.table({"t": column}))["t"]
     texts = [None if i is None else dictionary[i] for each in chunks for i in each]
     assert tidy.to_pylist() == texts
     for chunk in tidy.chunks:
@@ -67,8 +72,8 @@ def test_texts_are_replaced_in_codes_as_in_plain_texts(
     column = pa.array([old for old, _, _ in texts], pa.string()).dictionary_encode()
     mask = pa.array([is_new for _, _, is_new in texts], pa.bool_())
     values = pa.array([new for _, new, is_new in texts if is_new], pa.string())
-    replaced = replace_codes(column, mask, values)
-    assert is_coded(replaced.type)
+    replaced = replace_encoded(column, mask, values)
+    assert is_encoded(replaced.type)
     assert decode(replaced).to_pylist() == [new if is_new else old for old, new, is_new in texts]
 
 
@@ -165,7 +170,7 @@ def changes_of(path: Path) -> list[dict[str, Any]]:
     ],
 )
 def test_changes_leave_the_same_rows_and_statistics_as_with_plain_texts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, all_coded: None, change: str, properties: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, all_encoded: None, change: str, properties: str
 ) -> None:
     values = [None, "a", "a", "bb", "ccc", "", "d" * 40, "a"]
     source_rows = [
@@ -178,32 +183,32 @@ def test_changes_leave_the_same_rows_and_statistics_as_with_plain_texts(
         }
         for i in range(40)
     ]
-    coded, plain = tmp_path / "coded", tmp_path / "plain"
-    make(coded, PROPERTIES[properties], source_rows)
-    shutil.copytree(coded, plain)
-    coded_columns = count_coded(monkeypatch)
-    CHANGES[change](coded)
-    assert bool(coded_columns) is (change not in PLAIN)
+    encoded, plain = tmp_path / "encoded", tmp_path / "plain"
+    make(encoded, PROPERTIES[properties], source_rows)
+    shutil.copytree(encoded, plain)
+    encoded_columns = count_encoded(monkeypatch)
+    CHANGES[change](encoded)
+    assert bool(encoded_columns) is (change not in PLAIN)
     with monkeypatch.context() as patched:
         patched.setattr(file_rows, "repeated_texts", lambda *_: [])
-        before = len(coded_columns)
+        before = len(encoded_columns)
         CHANGES[change](plain)
-        assert len(coded_columns) == before
-    assert rows(da.to_table(coded)) == rows(da.to_table(plain))
-    assert files_of(coded) == files_of(plain)
+        assert len(encoded_columns) == before
+    assert rows(da.to_table(encoded)) == rows(da.to_table(plain))
+    assert files_of(encoded) == files_of(plain)
     if properties == "with a change feed":
-        assert changes_of(coded) == changes_of(plain)
+        assert changes_of(encoded) == changes_of(plain)
 
 
-def count_coded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def count_encoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The dictionary columns that are written, in order."""
     found: list[str] = []
 
     def note(table: pa.Table) -> pa.Table:
-        found.extend(each.name for each in table.schema if is_coded(each.type))
-        return drop_unused_texts(table)
+        found.extend(each.name for each in table.schema if is_encoded(each.type))
+        return drop_unused_strings(table)
 
-    monkeypatch.setattr(data_file_write, "drop_unused_texts", note)
+    monkeypatch.setattr(data_file_write, "drop_unused_strings", note)
     return found
 
 
@@ -215,7 +220,7 @@ def test_random_rows_are_changed_as_in_plain_python(num_examples: int) -> None:
 
 def check_changes(data: list[tuple[str | None, str | None, int]], bound: int) -> None:
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patched:
-        code_all(patched)
+        encode_all(patched)
         table = pa.table(
             {
                 "t": pa.array([t for t, _, _ in data], pa.string()),
@@ -234,7 +239,7 @@ def check_changes(data: list[tuple[str | None, str | None, int]], bound: int) ->
         assert [tuple(each.values()) for each in da.to_table(folder).to_pylist()] == left
 
 
-def test_no_text_of_a_deleted_row_is_left_in_a_file(tmp_path: Path, all_coded: None) -> None:
+def test_no_text_of_a_deleted_row_is_left_in_a_file(tmp_path: Path, all_encoded: None) -> None:
     """After a delete and a vacuum, a person's name is in no file."""
     rows_of_all = pa.table({"id": range(100), "name": [f"person {i % 10}" for i in range(100)]})
     da.write(tmp_path, rows_of_all)
@@ -271,7 +276,7 @@ def test_files_with_deleted_rows_in_some_batches_are_written_again(tmp_path: Pat
     assert found["s"].to_pylist() == [texts[i] for i in kept]
 
 
-def test_rules_are_kept_by_coded_texts(tmp_path: Path, all_coded: None) -> None:
+def test_rules_are_kept_by_dictionary_columns(tmp_path: Path, all_encoded: None) -> None:
     da.write(tmp_path, pa.table({"id": range(40), "t": ["ab", "abc"] * 20}))
     add_constraint(tmp_path, "short", "length(t) < 5", engine=da.check_rows)
     da.update(tmp_path, {"t": "concat(t, '!')"}, "id = 1")
@@ -322,21 +327,21 @@ def test_files_have_the_row_groups_that_they_have_with_plain_texts(
         pa.array([f"{i:02}" * 500 for i in range(50)]),
     )
     differing = [f"{i * 2654435761 % 2**32:08x}" for i in range(20_000)]
-    plain, coded = tmp_path / "plain", tmp_path / "coded"
+    plain, encoded = tmp_path / "plain", tmp_path / "encoded"
     plain.mkdir()
     for name, texts in (("a", differing), ("b", few)):
         rows_of_file = pa.table({"id": pa.array(range(len(texts)), pa.int64()), "t": texts})
         pq.write_table(rows_of_file, plain / f"{name}.parquet", store_schema=False)
     da.convert(plain)
-    shutil.copytree(plain, coded)
-    coded_columns = count_coded(monkeypatch)
-    da.delete(coded, "id % 1000 = 7")
-    assert len(row_groups_of(coded)) == len(coded_columns) > 1  # 32 MB each after decoding
-    assert {*coded_columns} == {"t"}
+    shutil.copytree(plain, encoded)
+    encoded_columns = count_encoded(monkeypatch)
+    da.delete(encoded, "id % 1000 = 7")
+    assert len(row_groups_of(encoded)) == len(encoded_columns) > 1  # 32 MB each after decoding
+    assert {*encoded_columns} == {"t"}
     with monkeypatch.context() as patched:
         patched.setattr(file_rows, "repeated_texts", lambda *_: [])
         da.delete(plain, "id % 1000 = 7")
-    assert row_groups_of(coded) == row_groups_of(plain)
+    assert row_groups_of(encoded) == row_groups_of(plain)
 
 
 def row_groups_of(path: Path) -> list[int]:
@@ -348,7 +353,7 @@ def row_groups_of(path: Path) -> list[int]:
 
 
 def test_more_texts_than_an_array_holds_are_taken_in_parts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, all_coded: None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, all_encoded: None
 ) -> None:
     da.write(tmp_path, pa.table({"id": range(100), "t": ["a", "b"] * 50}))
     monkeypatch.setattr(nesting, "fit_in_array", lambda values: len(values) <= 10)
@@ -357,16 +362,16 @@ def test_more_texts_than_an_array_holds_are_taken_in_parts(
     assert found == [{"id": i + (i % 7 == 0), "t": "ab"[i % 2]} for i in range(100)]
 
 
-def test_texts_are_coded_where_the_source_of_a_merge_has_few(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, all_coded: None
+def test_strings_stay_encoded_where_the_source_of_a_merge_has_few(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, all_encoded: None
 ) -> None:
     """A dictionary of many values would be one page of any size."""
-    coded_columns = count_coded(monkeypatch)
-    for number, (text, is_coded_then) in enumerate([("x", True), ("x" * 2**20, False)]):
+    encoded_columns = count_encoded(monkeypatch)
+    for number, (text, has_dictionary) in enumerate([("x", True), ("x" * 2**20, False)]):
         path = tmp_path / str(number)
         da.write(path, pa.table({"id": range(100), "t": ["a", "b"] * 50}))
         merge = da.merge(path, pa.table({"id": [3], "t": [text]}), "target.id = source.id")
         merge.when_matched_update_all().execute()
-        assert bool(coded_columns) is is_coded_then
+        assert bool(encoded_columns) is has_dictionary
         assert da.to_table(path, ["t"], col("id") == 3)["t"].to_pylist() == [text]
-        coded_columns.clear()
+        encoded_columns.clear()
