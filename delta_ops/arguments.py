@@ -94,7 +94,7 @@ def _parameters(function: Callable[..., Any]) -> dict[str, tuple[_Fits, Any]]:
 
 
 def _plan_fits(annotation: Any) -> _Fits:
-    """Build the check for an annotation; done once per function, since every public call checks."""
+    """Build the check for an annotation; each function builds its checks only once."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin in (Union, types.UnionType):
         return _plan_any(arguments)

@@ -45,7 +45,7 @@ def escape_unprintable(text: str, escape: Callable[[str], str] | None = None) ->
 
 
 class _ValueText(reprlib.Repr):
-    """A short text of a value, also of integers that Python converts to no text."""
+    """Formats values as short texts, even integers too long for Python to convert."""
 
     def repr_int(self, x: int, level: int) -> str:
         try:
@@ -58,12 +58,12 @@ _value_text = _ValueText()
 
 
 def value_text(value: Any) -> str:
-    """A short text of a value of a user, on one line."""
+    """Format a user's value as a short text on one line."""
     return " ".join(_value_text.repr(value).split())
 
 
 def whole_text(value: Any) -> str:
-    """The text of a value as Python writes it, or a short text if Python cannot write it."""
+    """The `repr` of a value, or a short text if `repr` fails."""
     try:
         return repr(value)
     except (ValueError, RecursionError):  # a very long integer, or a very deep list

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteStarted:
-    """A write begins: its table is open, and its txn is not committed. No file exists yet."""
+    """A write begins: the table is open, its txn is not committed, and no file exists."""
 
     table: str
 

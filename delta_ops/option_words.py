@@ -2,7 +2,7 @@
 
 The same fault may reach a user who writes `merge_schema=True`, `.option("mergeSchema", "true")` or
 `delta/merge_schema`. So a message does not contain the name of an option, but the result of
-`option("merge_schema", True)`: the words of the surface that runs the code. `WORDS` has a row for
+`option("merge_schema", True)`: the words of the current surface. `WORDS` has a row for
 each option that messages name. A surface that lacks the option shows Python's words, and says that
 they are Python's.
 
@@ -26,7 +26,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _NAME = re.compile(r"[\w/-]+")
-"""Matches a word that takes a value; any other word is complete."""
+"""Matches a name that is followed by a value; any other word is shown as it is."""
 _NO_VALUE: Any = object()
 
 
@@ -63,7 +63,7 @@ class Words:
 
 
 def _same_word(word: str, terminal: str) -> Words:
-    """An option that has Python's name wherever Python code sets it."""
+    """Words for an option with the same name on all surfaces but the terminal."""
     return Words(
         dataframe=word, sql=word, delta_tables=word, terminal=terminal, asset=word, run_config=word
     )
@@ -153,13 +153,13 @@ WORDS: Mapping[str, Words] = {
 
 
 def current_surface() -> Surface:
-    """The surface that runs this code, for code that goes on in another thread."""
+    """The current surface, for code that continues in another thread."""
     return _surface.get()
 
 
 @contextmanager
 def speaking(surface: Surface) -> Iterator[None]:
-    """Make messages of the body name options in the words of a surface."""
+    """Set the surface for messages that the body raises."""
     earlier = _surface.set(surface)
     try:
         yield
@@ -168,7 +168,7 @@ def speaking(surface: Surface) -> Iterator[None]:
 
 
 def spoken_on(surface: Surface) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Decorate an entry point of a surface."""
+    """Decorate an entry point of a surface, to set the surface for its messages."""
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         @wraps(function)
@@ -182,11 +182,11 @@ def spoken_on(surface: Surface) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 
 def option(name: str, value: object = _NO_VALUE) -> str:
-    """An option, or a call, in the words of the surface that runs this code.
+    """Name an option or a call as the user of the current surface writes it.
 
     Args:
-        name: As Python code writes it; a row of `WORDS`.
-        value: The value to give; `...` for a value that the caller knows.
+        name: The name in Python; a key of `WORDS`.
+        value: The value to show; `...` for a value that the user has to choose.
 
     Examples:
         >>> option("merge_schema", True)

@@ -38,7 +38,7 @@ _SHORT_ID = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssetWrite:
-    """A request of Dagster's side for one write of one asset; all fields are JSON values."""
+    """A request from Dagster to write one asset once; all fields are JSON values."""
 
     uri: str
     storage_options: Mapping[str, Any]

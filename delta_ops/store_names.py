@@ -40,7 +40,7 @@ _loaders: list[Callable[[], None]] = []
 
 
 def load_names_by(load: Callable[[], None]) -> None:
-    """Register a function that registers names; it runs before each look-up."""
+    """Add a function that registers names on demand; each look-up calls it first."""
     _loaders.append(load)
 
 

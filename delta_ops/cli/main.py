@@ -5,8 +5,8 @@ command line; 3 `repair --dry-run` found missing files or statistics. `fleet` li
 `health` and `maintain`. With `--json`, standard output holds JSON only: one object for a result;
 one object per line for `history`, `files`, `head`, `changes`, and for each table of a fleet.
 
-The help shows the commands by group. The help page of a command ends with an example, and lists
-the options that many commands have last.
+The help shows the commands by group. The help page of a command lists its own options
+first, then the options that many commands share, and ends with an example.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class _Commands(Group):
     def invoke(self, ctx: click.Context) -> Any:
         with speaking(Surface.TERMINAL), report_errors():
             if ctx.params["version"]:
-                return _show_version(ctx, all_parts=ctx.params["verbose"])
+                return _show_version(ctx, with_packages=ctx.params["verbose"])
             return super().invoke(ctx)
 
     def sections(self, ctx: click.Context) -> Iterator[tuple[str, list[str]]]:
@@ -61,15 +61,15 @@ class _Commands(Group):
         return commands_by_group(self.list_commands(ctx))
 
 
-def _show_version(ctx: click.Context, *, all_parts: bool) -> None:
+def _show_version(ctx: click.Context, *, with_packages: bool) -> None:
     click.echo(f"{ctx.info_name}, version {version('delta_ops')}")
-    if all_parts:
-        for name, found in _installed_parts():
+    if with_packages:
+        for name, found in _installed_packages():
             click.echo(f"{name}: {found}")
 
 
-def _installed_parts() -> Iterator[tuple[str, str]]:
-    """Yield the name and the version of each part."""
+def _installed_packages() -> Iterator[tuple[str, str]]:
+    """Yield the name and the version of each installed package and engine."""
     yield "Python", f"{platform.python_version()} on {platform.platform()}"
     for name in _PACKAGES:
         yield name, _package_version(name) or "not installed"

@@ -57,7 +57,7 @@ class PathFilter:
         """Whether the filter selects a table at the path."""
         return any(fnmatchcase(path, each) for each in self.include) and not self._drops(path)
 
-    def takes_within(self, directory: str) -> bool:
+    def may_have_tables_below(self, directory: str) -> bool:
         """Whether the directory may have selected tables; False if `exclude` matches it."""
         return not self._drops(f"{directory}/")
 
@@ -83,7 +83,7 @@ def find_lake_tables(
     found = find_tables_in(storage, nested=False)
     top = storage.locate("")
     for place, failure in found.failures.items():
-        if wanted.takes_within(_path_below(top, place)):
+        if wanted.may_have_tables_below(_path_below(top, place)):
             raise StorageError(
                 place,
                 "searched for tables",
@@ -123,7 +123,7 @@ def read_lake_state(file: Path) -> list[LakeTable]:
     try:
         state = json.loads(file.read_text(encoding="utf-8"))
         if state["format"] != _FORMAT:
-            raise ValueError(f"it has the format {state['format']!r}")
+            raise ValueError(f"its format {state['format']!r} is unknown")
         return [_table_from_row(row) for row in state["tables"]]
     except (ValueError, KeyError, TypeError) as error:
         raise InvalidRequestError(

@@ -145,10 +145,11 @@ class DeltaMaintenanceComponent(dg.Component, PlacedAttributes):
     def _drop_second_checks(
         self, defs: dg.Definitions, tables: Sequence[TableRef], context: dg.ComponentLoadContext
     ) -> dg.Definitions:
-        """Leave out the check `health` of a table that has this check by another component.
+        """Drop the check `health` of each table that gets this check from another component.
 
         Raises:
-            AttributeRefusedError: Such a table would have other checks, too.
+            AttributeRefusedError: A check definition has `health` of such a table and other checks,
+                so it cannot be dropped.
         """
         tree = context.component_tree
         watched = {each.asset.key for each in tree.get_all_components(DeltaTableComponent)}

@@ -74,7 +74,7 @@ class LakeScaffolder(dg.Scaffolder[LakeParams]):
 
 
 class MaintenanceScaffolder(dg.Scaffolder[MaintenanceParams]):
-    """Writes the component of maintenance."""
+    """Scaffolds `DeltaMaintenanceComponent`."""
 
     @classmethod
     def get_scaffold_params(cls) -> type[MaintenanceParams]:

@@ -49,8 +49,8 @@ def alter(
 
     Args:
         dry_run: Check the change and commit nothing.
-        begin_as: What delta_ops must support on the table: "write" new rows, or only "restore", for
-            a change that is also allowed if delta_ops cannot write rows to the table.
+        begin_as: The operation that the table's features must allow: "write", or only "restore" for
+            a change that is possible even if delta_ops cannot write rows to the table.
 
     Raises:
         InvalidRequestError: The change does not fit the table.

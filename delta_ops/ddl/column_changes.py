@@ -179,7 +179,7 @@ def reorder(
 
 
 def change_type(transaction: Transaction, column: str, wanted: DataType) -> Alteration | None:
-    """Widen the type of a column, of a field of a struct, or of a member of an array or a map."""
+    """Widen the type of a column, a struct field, or a member of an array or map."""
     definition, table = transaction.definition, transaction.log.uri
     schema = definition.schema
     path, field, inner, current = find_member(schema, path_of_name(column, schema))

@@ -197,7 +197,7 @@ def _reads(
 
 
 def _first_line(storage: Storage, info: FileInfo) -> bytes:
-    """First line of a commit; reads only the start of a large file if the line ends there."""
+    """First line of a commit; reads no more than the start of a large file if possible."""
     if info.size > _FIRST_LINE_BYTES:
         (start,) = storage.read_ranges(info.path, [(0, _FIRST_LINE_BYTES)])
         line, newline, _ = start.partition(b"\n")

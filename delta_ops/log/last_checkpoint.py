@@ -53,7 +53,7 @@ def load_hint(storage: Storage, directory: str) -> int | None:
 
 
 def load_named_version(storage: Storage, directory: str) -> int | None:
-    """The version in the hint, even if the rest is malformed; other readers may use such a hint."""
+    """The version in the hint, even in a malformed hint, which other readers may use."""
     try:
         return int(hint_from_json(storage.read(f"{directory}/{LAST_CHECKPOINT}"))["version"])
     except (FileNotFoundError, DeltaOpsError, *_MALFORMED):

@@ -57,8 +57,8 @@ class OutsideFiles:
     ) -> None:
         if not isinstance(rule, Mapping) and rule not in ("read", "refuse"):
             raise InvalidRequestError(
-                'outside is "read", "refuse", or storage options by prefix, such as '
-                '{"s3://other/": {}}, and is none of these'
+                'outside must be "read", "refuse", or storage options by prefix, such as '
+                '{"s3://other/": {}}'
             )
         self._rule = rule
         self._storage_options = dict(storage_options or {})
@@ -201,7 +201,7 @@ def _options_by_prefix(rule: Mapping[str, Mapping[str, Any]]) -> dict[str, Mappi
 
 
 def _service(place: str) -> tuple[str, str | None]:
-    """Store and service of a canonical place; each service needs its own options."""
+    """The store, and its service (such as an account), at this root; options differ by service."""
     if place.startswith("/"):
         return "/", ""
     store, _, rest = place.partition("://")

@@ -27,7 +27,7 @@ def naming_place(place_of: Callable[[str], str]) -> Iterator[None]:
 
 
 def line_of_path(storage: Storage, directory: str, versions: Iterable[int], log_path: str) -> str:
-    """Find a path in commits: name and line of the first match; the directory if none matches."""
+    """Find the commit file and line that name a path; the log directory if none does."""
     for version in versions:
         name = f"{directory}/{commit_name(version)}"
         for number, line in enumerate(_lines(storage, name), start=1):

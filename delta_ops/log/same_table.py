@@ -18,7 +18,7 @@ from delta_ops.log.snapshot import Snapshot
 
 
 def validate_same_table(snapshot: Snapshot) -> None:
-    """Reject a snapshot if its version is gone from the log or is another commit now.
+    """Reject a snapshot whose version is gone or has another commit.
 
     Sends one request to the store, or more if the version's commit or checkpoint file has changed.
 
@@ -41,7 +41,7 @@ def validate_same_table(snapshot: Snapshot) -> None:
 def withdrawing_if_replaced(
     snapshot: Snapshot, paths: Callable[[], Iterable[str]]
 ) -> Iterator[None]:
-    """Context for writing log files of one table; deletes them if the table has been replaced.
+    """Context that writes log files, and deletes them if the table was replaced meanwhile.
 
     The check also runs after an error of the store, since the files may exist even then.
 

@@ -1,8 +1,8 @@
 """Admission: validates that maintenance may change a table.
 
 Operations that write rows or checkpoints require every feature that a writer must support. Vacuum,
-log clean-up and log compaction write neither. For each feature they must know which files it makes
-the table need, and how it affects the files of the log. They reject a table with an unknown
+log clean-up and log compaction write neither. For each feature they must know which files the
+feature requires, and how it affects the files of the log. They reject a table with an unknown
 feature, with or without the feature `vacuumProtocolCheck`.
 
 Operations that delete files also check `_delta_ops/format.json`. The file exists if the table has
@@ -39,10 +39,9 @@ def validate_vacuumable(snapshot: Snapshot) -> None:
     """
     if snapshot.base is not None:
         raise InvalidRequestError(
-            f"{snapshot.uri}: the log in {snapshot.log_directory} goes on from version "
-            f"{snapshot.base.version} of another log of the same files, and cannot know which "
-            "files the other log has needed since then; nothing was deleted, and this table "
-            "cannot be vacuumed"
+            f"{snapshot.uri}: the log in {snapshot.log_directory} continues from version "
+            f"{snapshot.base.version} of another log, and does not record which files that log "
+            "has used since then; nothing was deleted. This table cannot be vacuumed"
         )
     if snapshot.log_directory != LOG_DIRECTORY:
         raise InvalidRequestError(

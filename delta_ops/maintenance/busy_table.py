@@ -24,10 +24,10 @@ _BETWEEN_LOOKS_S = 1.0
 """Seconds between attempts while a vacuum runs."""
 
 
-def insist(
+def retry_on_conflict(
     act: Callable[[DeltaLog], T], log: DeltaLog, *, timeout: timedelta, hold_writers: bool
 ) -> T:
-    """Call `act` again until no other commit comes first.
+    """Retry `act` after a commit conflict, until the time limit.
 
     Args:
         act: Reads the table and commits to it.

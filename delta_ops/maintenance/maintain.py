@@ -91,7 +91,7 @@ def maintain(
 
     Args:
         operations: Run these operations, due or not; if None, the operations of the plan.
-        plan: A plan that was made a moment ago; if None, a plan is made.
+        plan: A recent plan; if None, a plan is made.
         engine: As for `optimize`.
         options: Arguments of operations, such as `{"vacuum": {"mode": "lite"}}`.
         keep_versions: As for `clean_up_log`.

@@ -86,7 +86,7 @@ def planned_work(planned: Mapping[str, int]) -> str:
 
 
 def sentence(parts: Sequence[str]) -> str:
-    """Join clauses, of which "" is none, to a sentence."""
+    """Join clauses to a sentence; skips empty clauses."""
     present = [part for part in parts if part]
     if not present:
         return ""

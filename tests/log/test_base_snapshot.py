@@ -64,7 +64,7 @@ def test_versions_count_on_and_the_base_stays_as_it_was(branch: DeltaLog, tmp_pa
 
 
 def test_it_cannot_be_vacuumed_since_the_other_log_needs_files_too(branch: DeltaLog) -> None:
-    with pytest.raises(InvalidRequestError, match="goes on from version 2 of another log"):
+    with pytest.raises(InvalidRequestError, match="continues from version 2 of another log"):
         vacuum(branch)
 
 

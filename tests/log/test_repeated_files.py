@@ -13,7 +13,7 @@ import delta_ops.arrow as da
 from delta_ops import DeltaLog, col
 from delta_ops.log.checkpoint_write.write import write_checkpoint
 from delta_ops.log.checksum_write.file_figures import count_files
-from delta_ops.log.version.repeated_files import drop_repeated, mark_keys
+from delta_ops.log.version.repeated_files import drop_repeated, hash_keys
 from delta_ops.maintenance import health, optimize, plan_maintenance
 from delta_ops.protocol.actions import DeletionVector
 from delta_ops.protocol.arrow_schemas import ADD
@@ -98,7 +98,7 @@ def test_files_of_paths_with_equal_ends_all_stay(tmp_path: Path) -> None:
 
 def test_few_keys_have_the_same_numbers_as_many() -> None:
     keys = [f"{'é' * (i % 40)}part-{i * 7919}-{i:032x}.parquet"[: 10 + i % 60] for i in range(300)]
-    many = mark_keys(pa.chunked_array([keys])).to_pylist()
-    few = mark_keys(pa.chunked_array([keys[i : i + 7] for i in range(0, 300, 7)])).to_pylist()
+    many = hash_keys(pa.chunked_array([keys])).to_pylist()
+    few = hash_keys(pa.chunked_array([keys[i : i + 7] for i in range(0, 300, 7)])).to_pylist()
     assert few == many
     assert len(set(many)) > 50

@@ -160,7 +160,8 @@ def _list_files(log: DeltaLog) -> list[FileInfo]:
         if log.log_directory in parts:
             raise InvalidRequestError(
                 f"{log.uri}: it contains another table, in "
-                f"{'/'.join(parts[: parts.index(log.log_directory)]) or 'the directory itself'}"
+                f"{'/'.join(parts[: parts.index(log.log_directory)]) or 'the directory itself'}; "
+                "move that table away, or convert another directory"
             )
         if _is_hidden(parts):
             continue
@@ -287,7 +288,7 @@ def _columns_of(
 
 
 def _legacy_instants(footer: pq.FileMetaData) -> Iterator[str]:
-    """Yield columns with INT96 times of Spark or Impala: instants that are not marked as such."""
+    """Yield the INT96 columns, in which Spark and Impala store instants."""
     for number in range(len(footer.schema)):
         column = footer.schema.column(number)
         if column.physical_type == "INT96":

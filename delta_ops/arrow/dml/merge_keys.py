@@ -152,7 +152,7 @@ def _mark_nulls(values: Any) -> Any:
 
 
 def _some_value(data_type: pa.DataType) -> pa.Scalar:
-    """Return a fixed value of the type, used in place of null together with a null mark."""
+    """Return a fixed value of the type; it replaces null, and a null mark distinguishes the two."""
     if pt.is_string(data_type) or pt.is_binary(data_type):
         return pa.scalar("", pa.string()).cast(data_type)
     if pt.is_decimal(data_type):

@@ -65,7 +65,7 @@ class Matching:
 
     @property
     def keys_decide(self) -> bool:
-        """Whether equal keys alone decide, so that the first source row of each key is enough."""
+        """Whether equal keys alone decide: then the first source row of each key is enough."""
         return self.residual is None and (not self.matched or self.matched[0].condition is None)
 
 
@@ -216,7 +216,7 @@ def _pair_with_first(matching: Matching, group: pa.Table, hits: _Hits, table: st
 
 
 def _meeting_pairs(matching: Matching, group: pa.Table, hits: _Hits) -> Iterator[_Pairs]:
-    """Yield groups of matching pairs, at least one group; all pairs of a row are in one group."""
+    """Yield matching pairs in groups; a group has all pairs of a row. Yields at least one group."""
     times = matching.keys.times(hits.keys)
     ends = times.cumsum()
     start = done = 0

@@ -110,7 +110,7 @@ def _fill_type(source: pa.DataType, known: pa.DataType | None) -> pa.DataType:
 
 
 def source_columns(source: pa.Schema, known: pa.Schema) -> tuple[StructType, dict[str, str]]:
-    """Return the columns of a source, and the types of columns whose values cannot be used.
+    """Return the columns of a source, and the types that Delta lacks.
 
     Args:
         source: The columns, after `fill_types`.

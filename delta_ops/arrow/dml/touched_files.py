@@ -78,7 +78,7 @@ class TouchedFiles:
 
 
 def find_rows(snapshot: Snapshot, condition: Condition) -> Touched:
-    """Find the files with matching rows, and the numbers of these rows in partly matching files.
+    """Find the files with matching rows, with the row numbers if only some rows match.
 
     Raises:
         DataFileError: A file or its deletion vector is missing or unreadable.

@@ -111,7 +111,7 @@ def _names_of(leaves: Sequence[int], metadata: pq.FileMetaData) -> frozenset[str
 def _leaves_in(
     scan: FileScan, stored: pa.Schema, metadata: pq.FileMetaData
 ) -> tuple[Sequence[int], Sequence[int]]:
-    """Return the leaves to read, and the leaves whose value sizes must be read from the footer.
+    """Return the leaves to read, and the leaves whose sizes are needed from the footer.
 
     There can be many small files, and reading the sizes is slow. A file with several row groups
     needs the sizes of all leaves, because its row groups may be chosen by their columns.
@@ -204,7 +204,7 @@ def _mean_bytes(groups: Sequence[pq.RowGroupMetaData]) -> int:
 def _bytes_of_chunks(
     source: pa.NativeFile, groups: Sequence[pq.RowGroupMetaData], chunk_numbers: Sequence[int]
 ) -> int:
-    """Return the mean size of a row in these leaves, in the row group with the largest rows."""
+    """Return the mean size of these columns in a row, for the row group with the largest rows."""
     num_bytes = num_rows = most = 0
     for group in groups:
         chunks = [group.column(i) for i in chunk_numbers]

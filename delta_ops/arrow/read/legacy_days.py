@@ -92,7 +92,7 @@ def _rebased_days(days: pa.Array, path: str) -> pa.Array:
 
 
 def _shifts() -> Iterator[tuple[int, int]]:
-    """Yield pairs of a first day and the calendars' difference in days from then on, ascending.
+    """Yield pairs of a day and the difference of the calendars in days from then on, ascending.
 
     The difference changes by one day after each February that has 29 days only in the Julian
     calendar.

@@ -49,7 +49,7 @@ def select(schema: StructType, names: Sequence[str]) -> StructType:
 
 
 def unite(schema: StructType, parts: Iterable[StructType]) -> StructType:
-    """Return everything that is in any of these parts of a schema, in the schema's order."""
+    """Return the union of some parts of a schema, in the schema's order."""
     found: dict[str, StructField] = {}
     for part in parts:
         for each in part.fields:

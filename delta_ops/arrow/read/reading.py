@@ -109,7 +109,7 @@ def read_all(
 def rows_ahead(
     storage: Storage, files: Iterable[AddFile], rows_of: RowsOfFiles
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows that a function makes of files, in order; it runs ahead of the caller.
+    """Yield the rows that a function makes from files, in order, and read ahead of the caller.
 
     Args:
         rows_of: Yields the rows of a few small files, or of one file; called in threads.

@@ -108,7 +108,7 @@ def to_batches(
     ref: str | None = None,
     partition_time_zone: str = "UTC",
 ) -> Iterator[pa.RecordBatch]:
-    """Return the rows of `to_table` as batches, with only a few of them in memory at a time.
+    """Return the rows of `to_table` as batches, with a few batches in memory at a time.
 
     Examples:
         >>> sum(batch.num_rows for batch in da.to_batches("lake/orders", columns=["id"]))

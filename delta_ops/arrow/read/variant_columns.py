@@ -71,7 +71,7 @@ class StoredVariant(pa.ExtensionType):  # type: ignore[misc]  # pyarrow has no t
 
 
 def mark_variant(stored: pa.DataType, where: str) -> pa.DataType:
-    """Return the type that a plan uses for a variant, marked unless it needs no conversion.
+    """Return the type of a variant in a plan: marked if it needs conversion.
 
     Args:
         stored: The type in the file of a column that is a variant in the table.
@@ -171,8 +171,7 @@ _Join = Callable[[Values, Any, Sequence[FieldNames]], Values]
 
 
 def _plan_either(data_type: pa.DataType, where: str) -> _Join:
-    """Plan the join for a typed value that is not an object: each row has at most one of both
-    parts."""
+    """Plan the join for values other than objects: each row has at most one of both parts."""
     encode = _plan_array(data_type, where) if is_list(data_type) else _plan_leaf(data_type, where)
 
     def join(values: Values, typed: Any, names: Sequence[FieldNames]) -> Values:

@@ -44,7 +44,7 @@ def write_in_order(
     names: Sequence[str],
     memory_bytes: int = MEMORY_BYTES,
 ) -> tuple[list[AddFile], int]:
-    """Write the rows to new files; returns the files in curve order, and the number of rows.
+    """Write the rows in curve order to new files; returns the files and the number of rows.
 
     Args:
         write_file: Writes rows of the group's partition to a file; called in threads.
@@ -150,7 +150,7 @@ def _giving_up(rows: list[SortedRows]) -> Iterator[SortedRows]:
 def _runs(
     pieces: Sequence[Piece], file_rows: Callable[[], int], num_axes: int
 ) -> Iterator[Sequence[Piece]]:
-    """Group neighbouring pieces into runs of about one file; a large piece is a run of its own."""
+    """Group neighbouring pieces into runs of about one file each."""
     first = 0
     while first < len(pieces):
         last = _end_of_file(pieces, first, file_rows(), num_axes)
@@ -159,7 +159,7 @@ def _runs(
 
 
 def _end_of_file(pieces: Sequence[Piece], first: int, wanted: int, num_axes: int) -> int:
-    """Return an end between large cells of the curve, if one is near; otherwise the nearest end."""
+    """Choose where a file ends: between large cells of the curve, near the wanted size."""
     ends: list[tuple[int, int]] = []
     num_rows = 0
     for end in range(first + 1, len(pieces) + 1):

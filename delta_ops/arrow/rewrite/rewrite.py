@@ -29,7 +29,7 @@ in such row groups."""
 
 
 def rewrite(snapshot: Snapshot, group: RewriteGroup, *, memory_bytes: int = MEMORY_BYTES) -> Staged:
-    """Rewrite the group's rows, in the order of its files or in the order that the group requests.
+    """Rewrite the rows of a group, in the order of its files or in `group.order`.
 
     Args:
         memory_bytes: Approximate bytes of rows that are held at once. Rows to sort beyond that are

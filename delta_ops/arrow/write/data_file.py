@@ -271,7 +271,7 @@ class DataFileWriter:
 
 
 class _open_writer:  # noqa: N801  (used as a function; a generator takes several times as long)
-    """Context with the writer of a file's rows; its footer is appended to `footers` at the end."""
+    """Open a Parquet writer for a file; appends the footer to `footers` when it closes."""
 
     __slots__ = ("_writer",)
 

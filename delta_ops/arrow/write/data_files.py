@@ -144,7 +144,7 @@ def _collect_writes(
     definition: TableDefinition,
     table: str,
 ) -> Iterator[Iterator[tuple[int, Callable[[], AddFile]]]]:
-    """Collect rows, and yield the files to write as pairs of a size and a function.
+    """Hold rows up to a limit, and yield a size and a write function for each file.
 
     The files are not durable, see `DataFileWriter`.
     """

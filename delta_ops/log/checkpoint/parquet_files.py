@@ -234,7 +234,7 @@ def reading(storage: Storage, part: FileInfo) -> Iterator[None]:
 
 
 def _length_error(storage: Storage, part: FileInfo) -> ValueError | None:
-    """The error if a file is shorter than its listed size; the store's own error omits that."""
+    """The error for a file that is shorter than listed, which the store's error omits."""
     try:
         size = storage.stat(part.path).size
     except (OSError, DeltaOpsError):

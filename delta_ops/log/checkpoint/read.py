@@ -238,7 +238,7 @@ def _decoded_rows(batch: pa.RecordBatch) -> Iterator[Any]:
 
 
 def _transactions(batch: pa.RecordBatch) -> Iterator[SetTransaction]:
-    """Read txns by column: a table may have one identifier for each of very many sources."""
+    """Read txns by column, because a table may have very many application ids."""
     present = present_rows(batch.column("txn"), "txn")
     if not len(present):
         return

@@ -31,7 +31,7 @@ def is_sidecar(path: str) -> bool:
 
 
 def file_of_sidecar(sidecar: Sidecar, top: FileInfo) -> FileInfo:
-    """The file that a sidecar action names; only the file name counts, not the directory.
+    """The file that a sidecar action names; ignores the directory in the action.
 
     Args:
         top: The top-level file of the checkpoint.

@@ -5,8 +5,8 @@ attempt. A row's part depends only on its path and the number of parts. The numb
 only on the live files.
 
 Existing parts are never replaced, whoever wrote them. Another writer may distribute rows
-differently; its parts and ours together would hold some files twice and miss others. A number of
-parts that no writer has begun is used instead.
+differently; its parts and ours together would hold some files twice and miss others. If a
+writer has begun a checkpoint with this number of parts, a higher number is used.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ class WrittenParts:
 def write_parts(
     content: Content, parts: int, on_rows: Callable[[int], None]
 ) -> WrittenParts | None:
-    """Write a checkpoint of `parts` parts, or of more if that number was already begun.
+    """Write a checkpoint of `parts` parts, or of more if a checkpoint of so many parts exists.
 
     Args:
-        on_rows: Called with the number of live files in parts that exist so far.
+        on_rows: Called with the number of live files written so far.
 
     Returns:
         None if some parts are missing or differ at the end, because another writer interfered.

@@ -99,9 +99,9 @@ def write_checkpoint(
 
     Args:
         now_ms: Milliseconds since the Unix epoch; tombstones and transactions expire by it.
-        part_rows: Write several parts with about this many live files each, if the table has more
-            live files than this. A whole file is written first and deleted at the end. The parts
-            are assembled in files of the system's temporary folder.
+        part_rows: The approximate number of live files per part, for tables with more live files. A
+            single-file checkpoint is written first, and deleted when all parts exist. The parts
+            are assembled in the system's temporary folder.
 
     Returns:
         None if the version already has a checkpoint.

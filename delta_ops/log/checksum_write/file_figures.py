@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from delta_ops.log.snapshot import Snapshot
 from delta_ops.log.version.reconciliation import FileRows, regroup_tables
-from delta_ops.log.version.repeated_files import mark_keys, marks_differ
+from delta_ops.log.version.repeated_files import hash_keys, hashes_differ
 from delta_ops.protocol.actions import AddFile, FileAction
 from delta_ops.protocol.arrow_schemas import CANONICAL_PATH
 from delta_ops.protocol.arrow_values import text_array
@@ -135,8 +135,8 @@ def is_possible(figures: Figures) -> bool:
 def _is_new(action: FileAction, written_ms: int) -> bool:
     """Whether an add names a file that was created after the checkpoint.
 
-    An add with `dataChange` false does not count, since it may name a file of the checkpoint: such
-    a file has a later time than the checkpoint if the store's clock was set back in between.
+    An add with `dataChange` false does not count, since it may name a file of the checkpoint. Such
+    a file looks newer than the checkpoint if the store's clock was set back between the two.
     """
     return (
         isinstance(action, AddFile) and action.data_change and action.modification_time > written_ms
@@ -156,7 +156,7 @@ def _stored_sizes(snapshot: Snapshot, wanted: pa.Array) -> list[int]:
     )
     paths = found[CANONICAL_PATH]
     sizes: list[int] = found["size"].to_pylist()
-    if marks_differ([mark_keys(paths)]):
+    if hashes_differ([hash_keys(paths)]):
         return sizes
     # A checkpoint may name a file twice.
     return list(dict(zip(paths.to_pylist(), sizes, strict=True)).values())

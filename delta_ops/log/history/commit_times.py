@@ -20,7 +20,7 @@ from delta_ops.log.snapshot import Snapshot
 
 
 def monotone_times(listing: LogListing) -> dict[int, int]:
-    """File time of each version in ms, raised to at least 1 ms after the previous version."""
+    """File times in ms, each raised to at least 1 ms after the previous version."""
     return raised_times({version: info.modified_ms for version, info in listing.commits.items()})
 
 

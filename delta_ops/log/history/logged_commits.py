@@ -1,7 +1,7 @@
-"""Logged commits: the commit files of a log and of the log that it continues.
+"""Logged commits: the commit files of a log and of its base, if any.
 
-If a log continues another log from a version on, its history includes that version and all before
-it. Later commits of the other log do not belong to the history.
+A log can follow a version of another log, its base: a branch of the same table. Its history then
+starts with the commits of the base up to that version.
 """
 
 from __future__ import annotations

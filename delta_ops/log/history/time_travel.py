@@ -63,7 +63,9 @@ def version_from(snapshot: Snapshot, timestamp: str | date) -> int:
 
 
 def timestamp_ms(timestamp: str | date) -> int:
-    """A time as ms since the Unix epoch; without a zone it is UTC, and a date means its midnight.
+    """Convert a time to ms since the Unix epoch; the default zone is UTC.
+
+    A date means its midnight.
 
     Raises:
         InvalidRequestError: The text is not an ISO 8601 timestamp.

@@ -245,7 +245,7 @@ def _validate_partition_values(version: Version, values: pa.ChunkedArray) -> Non
 
 
 def _may_repeat_files(version: Version) -> bool:
-    """Whether another writer reconciled files of this version, perhaps wrongly."""
+    """Whether the version starts from a checkpoint, which may name a file twice."""
     return version.checkpoint is not None or (
         version.base is not None and _may_repeat_files(version.base)
     )

@@ -71,7 +71,7 @@ class FileRows:
         return self.paths if self.identified is None else self.identified
 
     def filter(self, mask: pa.Array) -> FileRows:
-        """The rows with a true `mask`."""
+        """The rows where the mask is true."""
         return FileRows(
             rows=self.rows.filter(mask),
             canonical=None if self.canonical is None else self.canonical.filter(mask),
@@ -234,7 +234,7 @@ def mark_first(keys: pa.ChunkedArray) -> pa.Array:
 def _order_keys(
     add_keys: pa.ChunkedArray, remove_keys: pa.ChunkedArray, newest_first: Sequence[Commit]
 ) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
-    """All keys, newest commit first and adds before removes; and whether each key is an add."""
+    """All keys, newest commit first and adds before removes, and a mask of the adds."""
     chunks: list[pa.Array] = []
     is_add: list[pa.Array] = []
     add = remove = 0

@@ -2,8 +2,8 @@
 
 Source: PROTOCOL.md, "Action Reconciliation" (a checkpoint must hold each file once).
 
-Comparing all paths takes nearly as long as reading them. So numbers made of the ends of the paths
-are compared first, and paths only where two numbers are equal.
+Comparing all paths takes nearly as long as reading them. So hashes of the ends of the paths are
+compared first, and paths only where two hashes are equal.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from delta_ops.log.version.reconciliation import file_rows, mark_first
 from delta_ops.protocol.arrow_schemas import CANONICAL_PATH, merge_chunks
 
 _WINDOWS = (-32, -24, -16)
-"""Offsets of the compared eight-byte windows, from the end of the path. Directories come before
+"""Offsets of the hashed eight-byte windows, from the end of the path. Directories come before
 these bytes, and `.parquet` after them."""
 _WINDOW_BYTES = 8
 _NUMBERS_AT_ONCE = struct.Struct("=3q")
 _SHORT = b" " * -_WINDOWS[0]
 """Replaces every key that is too short."""
 _FACTOR = 0x9E3779B97F4A7C1
-"""Odd, so that the multiplication loses no bit."""
+"""Factor of the hash; odd, so that the multiplication loses no bit."""
 _FEW = 64
 """Up to this many keys are handled one by one, with a tenth of the calls into Arrow."""
 _HALF, _WHOLE = 1 << 63, 1 << 64
@@ -45,12 +45,12 @@ def drop_repeated(adds: pa.Table, table_uri: str) -> pa.Table:
         return adds
     adds = merge_chunks(adds)
     keys = _keys(adds, table_uri)
-    marks = mark_keys(keys)
-    if marks_differ([marks]):
+    hashes = hash_keys(keys)
+    if hashes_differ([hashes]):
         return adds
-    counts = pc.value_counts(marks, memory_pool=_POOL)
+    counts = pc.value_counts(hashes, memory_pool=_POOL)
     shared = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
-    may_repeat = pc.is_in(marks, value_set=shared)
+    may_repeat = pc.is_in(hashes, value_set=shared)
     is_first = mark_first(keys.filter(may_repeat))
     if pc.all(is_first).as_py():
         return adds
@@ -61,21 +61,21 @@ def drop_repeated(adds: pa.Table, table_uri: str) -> pa.Table:
 def all_differ(adds: Iterable[pa.Table], table_uri: str) -> bool:
     """True only if no file occurs twice in these tables; columns as in `drop_repeated`."""
     few: list[str] = []
-    marks: list[pa.ChunkedArray] = []
+    hashes: list[pa.ChunkedArray] = []
     for each in adds:
         keys = _keys(each, table_uri)
-        if marks or len(few) + len(keys) > _FEW:
-            marks.append(mark_keys(keys))
+        if hashes or len(few) + len(keys) > _FEW:
+            hashes.append(hash_keys(keys))
         else:
             few += keys.to_pylist()
-    if not marks:
+    if not hashes:
         return len(set(few)) == len(few)
-    return marks_differ([mark_keys(pa.chunked_array([few], pa.string())), *marks])
+    return hashes_differ([hash_keys(pa.chunked_array([few], pa.string())), *hashes])
 
 
-def marks_differ(marks: Iterable[pa.ChunkedArray]) -> bool:
-    """True only if all keys with these marks differ."""
-    joined = pa.chunked_array([chunk for each in marks for chunk in each.chunks], pa.int64())
+def hashes_differ(hashes: Iterable[pa.ChunkedArray]) -> bool:
+    """Whether all hashes differ, so that all keys differ."""
+    joined = pa.chunked_array([chunk for each in hashes for chunk in each.chunks], pa.int64())
     return len(pc.unique(joined, memory_pool=_POOL)) == len(joined)
 
 
@@ -85,34 +85,34 @@ def _keys(adds: pa.Table, table_uri: str) -> pa.ChunkedArray:
     return file_rows(adds.select(["path", "deletionVector"]), table_uri).keys
 
 
-def mark_keys(keys: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A number for each text; equal texts have equal numbers."""
-    return pa.chunked_array([_marks(chunk) for chunk in keys.chunks], pa.int64())
+def hash_keys(keys: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A hash of each key."""
+    return pa.chunked_array([_hashes(chunk) for chunk in keys.chunks], pa.int64())
 
 
-def _marks(keys: pa.Array) -> pa.Array:
-    """A number for each key; equal keys have equal numbers. All short keys share one number."""
+def _hashes(keys: pa.Array) -> pa.Array:
+    """A hash of each key; all short keys have the same hash."""
     if len(keys) <= _FEW:
-        return pa.array(map(_mark, keys.to_pylist()), pa.int64())
+        return pa.array(map(_hash, keys.to_pylist()), pa.int64())
     is_short = pc.less(pc.binary_length(keys), len(_SHORT))
     long = pc.if_else(is_short, _SHORT.decode(), keys).cast(pa.binary())
-    marks = pa.repeat(pa.scalar(0, pa.int64()), len(long))
+    hashes = pa.repeat(pa.scalar(0, pa.int64()), len(long))
     for start in _WINDOWS:
-        marks = pc.add(pc.multiply(marks, _FACTOR), _numbers(long, start))
-    return marks
+        hashes = pc.add(pc.multiply(hashes, _FACTOR), _numbers(long, start))
+    return hashes
 
 
-def _mark(key: str) -> int:
-    """The number that `_marks` computes for a key."""
+def _hash(key: str) -> int:
+    """The hash that `_hashes` computes for a key."""
     text = key.encode()
     long = text if len(text) >= len(_SHORT) else _SHORT
     a, b, c = _NUMBERS_AT_ONCE.unpack_from(long, _WINDOWS[0])
-    mark: int = ((a * _FACTOR + b) * _FACTOR + c + _HALF) % _WHOLE - _HALF
-    return mark
+    hashed: int = ((a * _FACTOR + b) * _FACTOR + c + _HALF) % _WHOLE - _HALF
+    return hashed
 
 
 def _numbers(texts: pa.BinaryArray, start: int) -> pa.Array:
-    """Eight bytes of each text, from an offset before its end, as one number."""
+    """Eight bytes of each key, from an offset before its end, as one integer."""
     cut = pc.binary_slice(texts, start, start + _WINDOW_BYTES)
     _, _, data = cut.buffers()
     numbers = pa.Array.from_buffers(pa.int64(), cut.offset + len(cut), [None, data])

@@ -52,12 +52,12 @@ def create_checkpoint(
     Then delete files of unfinished checkpoints that are older than a day.
 
     Args:
-        part_rows: Write several files with about this many live files each, if there are more: for
-            readers that load one file whole into memory. A whole file replaces them until all are
-            written. Rejected if the table has the feature v2Checkpoint. Takes as much space in the
-            system's temporary folder.
-        clock: Decides which tombstones and transactions have expired, and which files are old. If
-            None, this machine's clock, and the store's for files.
+        part_rows: Write a multi-part checkpoint with about this many live files per part, if there
+            are more, for readers that load a whole file into memory. A single-file checkpoint is
+            written first and deleted when all parts exist. Needs as much space again in the
+            system's temporary folder. Rejected if the table has the feature v2Checkpoint.
+        clock: Decides which tombstones and transactions have expired, and which files are old. By
+            default this machine's clock, and the store's clock for files.
         on_event: Receives how many live files were written.
 
     Raises:

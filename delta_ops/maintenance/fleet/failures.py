@@ -35,7 +35,7 @@ def failure_of(error: Exception) -> Failure:
 
 
 def attempt(call: Callable[[], T]) -> tuple[T | None, Failure | None]:
-    """The result of a call, or why it failed; no error of one table stops the others."""
+    """The result of a call, or a `Failure`: an error of one table does not stop the others."""
     try:
         return call(), None
     except DeltaOpsError as error:

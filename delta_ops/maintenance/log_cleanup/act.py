@@ -97,7 +97,7 @@ def load_log_cleanup_plan(
 def plan_of_log(
     snapshot: Snapshot, *, now_ms: int, keep_versions: Collection[int] = ()
 ) -> LogCleanupPlan:
-    """Plan like `load_log_cleanup_plan`, for any table and without deleting later."""
+    """Plan like `load_log_cleanup_plan`, but only to report: without validating the features."""
 
     def look() -> LogCleanupPlan:
         files = list(snapshot.storage.list_from(snapshot.log_directory, ""))
@@ -174,7 +174,7 @@ def _clean_up(
         validate_same_table(snapshot)
     if plan.boundary_version is None or not plan.commits + plan.checkpoints:
         return _execute(log, snapshot, plan, now_ms, on_event)
-    _prove_boundary(log, plan)
+    _validate_boundary(log, plan)
     with announced_deletion(log.storage, plan.boundary_version, clock or system_clock):
         plan = _plan_around_new_tags(log, snapshot, plan, now_ms, kept, keep_versions)
         return _execute(log, snapshot, plan, now_ms, on_event)
@@ -195,14 +195,14 @@ def _plan_around_new_tags(
             break
         kept = again
         plan = load_log_cleanup_plan(snapshot, now_ms=now_ms, keep_versions=kept)
-        _prove_boundary(log, plan)
+        _validate_boundary(log, plan)
     return plan
 
 
 def _execute(
     log: DeltaLog, snapshot: Snapshot, plan: LogCleanupPlan, now_ms: int, on_event: OnEvent
 ) -> LogCleanupResult:
-    _make_way(log, plan)
+    _prepare_log(log, plan)
     return _delete_planned(log, snapshot, plan, now_ms, on_event)
 
 
@@ -256,7 +256,7 @@ def _would_differ(store_ms: int, now_ms: int, retention_ms: int) -> bool:
     return len(cutoffs) > 1 or abs(store_ms - now_ms) > _SAME_TIME_MS
 
 
-def _prove_boundary(log: DeltaLog, plan: LogCleanupPlan) -> None:
+def _validate_boundary(log: DeltaLog, plan: LogCleanupPlan) -> None:
     """Read the boundary checkpoint in full: every remaining version will depend on it."""
     snapshot = log.snapshot(plan.boundary_version)
     snapshot.transactions()  # a checksum may have supplied them instead of the checkpoint
@@ -273,7 +273,7 @@ def _prove_boundary(log: DeltaLog, plan: LogCleanupPlan) -> None:
     validate_checksum(snapshot)
 
 
-def _make_way(log: DeltaLog, plan: LogCleanupPlan) -> None:
+def _prepare_log(log: DeltaLog, plan: LogCleanupPlan) -> None:
     """Prepare the log for the first deletion of a checkpoint or commit.
 
     Writes a checkpoint with a classic name if the plan needs one. Deletes the hint if it names a

@@ -154,7 +154,7 @@ def plan_clean_up_log(
     boundary = _boundary(
         listing, _expired_version(listing, cutoff_ms, now_ms, in_commit), keep_versions
     )
-    compatible = _twinless_version(listing)
+    compatible = _version_without_classic_name(listing)
     if boundary is not None and _is_whole(listing, boundary):
         compatible = None  # no commit and no checkpoint would be deleted
     if boundary is not None and compatible is not None and compatible < protected_before:
@@ -270,7 +270,7 @@ def _expired_version(
 
 
 def _is_all_younger(listing: LogListing, cutoff_ms: int) -> bool:
-    """Whether all files are newer than the cutoff; a version is at least as new as its files."""
+    """Whether all files, and so all versions, are newer than the cutoff."""
     of_checkpoints = (part for each in listing.checkpoints for part in each.parts)
     infos = (*listing.commits.values(), *of_checkpoints)
     return all(info.modified_ms > cutoff_ms for info in infos)
@@ -285,7 +285,7 @@ def _boundary(
     return max((c.version for c in listing.checkpoints if c.version <= last), default=None)
 
 
-def _twinless_version(listing: LogListing) -> int | None:
+def _version_without_classic_name(listing: LogListing) -> int | None:
     """The version of the newest checkpoint, if it has no classic name."""
     if not listing.checkpoints or not _has_v2_name(listing.checkpoints[-1]):
         return None

@@ -72,7 +72,7 @@ def optimize(
 
     Args:
         target_size: Bytes that a new file should have; `delta.targetFileSize` if None, or 128 MiB.
-        predicate: Over partition columns: only these partitions.
+        predicate: Selects partitions; uses only partition columns.
         shown_predicate: The text of the predicate in the commit; its SQL if None.
         zorder_by: Up to eight columns, or fields of structs, that reads filter by.
         curve: The curve through several columns; a clustered table always uses "hilbert".
@@ -83,9 +83,9 @@ def optimize(
         min_files: Skip groups of fewer files.
         min_size: Files of at least this many bytes are large enough; three quarters of the target
             if None.
-        max_size: Cut files of more bytes into files of about the target size and keep the order of
-            their rows. At least twice the target; None: cut no file. Not with an order, which cuts
-            files itself.
+        max_size: Split files of more bytes into files of about the target size, without changing
+            the order of rows. At least twice the target; None: split no file. Cannot be combined
+            with an order, which decides how files are split.
         max_bytes: Rewrite at most this many bytes in this run. A budget below the target size makes
             smaller files.
         commit_bytes: Bytes to rewrite before each commit; at least one group.

@@ -79,7 +79,7 @@ def cubes_of(adds: pa.RecordBatch, order: OrderTags) -> pa.StringArray:
 
 
 def _are_laid_out(tags: pa.MapArray, order: OrderTags) -> pa.BooleanArray:
-    """Which files have the tags; a lookup of each tag by its key takes three times as long."""
+    """Which files have the tags; three times as fast as a lookup of each tag by its key."""
     names, values, ends = tags.keys, tags.items, tags.offsets.to_numpy()
 
     def has_tag(name: str, is_wanted: pa.BooleanArray) -> npt.NDArray[np.bool_]:

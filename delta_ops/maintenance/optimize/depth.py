@@ -48,7 +48,7 @@ def max_depth(ranges: Sequence[Ranges]) -> int:
 
 
 def _deepest(lows: _Grid, highs: _Grid, least: int) -> int:
-    """The greatest depth, or `least`; the maximum is at the start of a box on each axis."""
+    """The greatest depth, at least `least`; it occurs where boxes start on each axis."""
     if lows.shape[1] <= least:
         return least
     starts = np.sort(lows[0])

@@ -135,13 +135,13 @@ def _outputs(planned: Planned, rates: Rates) -> list[_Outputs]:
     if plan_again is None:
         return [_outputs_of(group, rates) for group in plan.groups]
     done: list[_Outputs] = []
-    drafts: dict[str, _Outputs] = {}
+    outputs: dict[str, _Outputs] = {}
     loose = {add.path: add for add in planned.candidates or plan.files}
     while plan.has_work:
         for group in plan.groups:
             size = sum(
-                drafts.pop(add.path).size_bytes
-                if add.path in drafts
+                outputs.pop(add.path).size_bytes
+                if add.path in outputs
                 else _expected_bytes(add, rates)
                 for add in group.files
             )
@@ -150,14 +150,17 @@ def _outputs(planned: Planned, rates: Rates) -> list[_Outputs]:
             if len(group.files) == 1:
                 done.append(_outputs_of(group, rates))
                 continue
-            draft = _draft(group, round(size))
-            loose[draft.path], drafts[draft.path] = draft, _Outputs(1 if size else 0, size)
+            expected = _placeholder(group, round(size))
+            loose[expected.path], outputs[expected.path] = (
+                expected,
+                _Outputs(1 if size else 0, size),
+            )
         plan = plan_again(loose.values())
-    return [*done, *drafts.values()]
+    return [*done, *outputs.values()]
 
 
-def _draft(group: RewriteGroup, size: int) -> AddFile:
-    """A placeholder for an output; newer than all files."""
+def _placeholder(group: RewriteGroup, size: int) -> AddFile:
+    """A placeholder for the output of a group; sorts after all files by age."""
     path = f"expected/{group.files[0].path}"
     add = replace(group.files[0], path=path, size=size, modification_time=_LATEST)
     return replace(add, stats=None, deletion_vector=None)
@@ -202,14 +205,14 @@ def depth_after(snapshot: Snapshot, plan: OptimizePlan) -> int:
         groups += [number] * len(group.files)
     places = pc.index_in(files.paths, value_set=pa.array(paths, pa.string()))
     group_of = pa.array(groups, pa.int64()).take(places).fill_null(-1).to_numpy()
-    return depth_of(_put_together(files, group_of))
+    return depth_of(_merge_groups(files, group_of))
 
 
-def _put_together(files: FileColumns, group_of: Ints) -> FileColumns:
+def _merge_groups(files: FileColumns, group_of: Ints) -> FileColumns:
     """Replace each group by one file whose ranges cover all its files.
 
     Args:
-        group_of: The group of each file, from 0; -1: none.
+        group_of: The number of each file's group; -1 for a file without a group.
     """
     grouped = np.flatnonzero(group_of >= 0)
     _, firsts, group = np.unique(group_of[grouped], return_index=True, return_inverse=True)

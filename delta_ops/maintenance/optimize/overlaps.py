@@ -74,9 +74,9 @@ def choose_overlapping(
     Returns the numbers of the files.
 
     Args:
-        ranges: The values of all files.
-        sizes: Bytes of all files.
-        is_rewritten: Whether each file was chosen; at least one was.
+        ranges: The value range of each file.
+        sizes: Bytes of each file.
+        is_rewritten: Whether each file is already chosen; at least one is.
     """
     left = _most_bytes(sizes, is_rewritten)
     # There is one place for each rank and one between two ranks. The last value of a file does not

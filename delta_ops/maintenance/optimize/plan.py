@@ -92,6 +92,7 @@ class OptimizePlan:
 
     def keep_files(self, paths: Collection[str], least: int) -> OptimizePlan:
         """The plan with only the files of these paths.
+
         Args:
             least: Groups that are left with fewer files are dropped.
         """
@@ -209,12 +210,12 @@ def age_key(add: AddFile) -> tuple[int, str]:
 
 
 def small_file_limit(target_size_bytes: int) -> int:
-    """The default minimum size in bytes of a file that is not small: 3/4 of the target size."""
+    """The default limit for small files, in bytes: 3/4 of the target size."""
     return -(-target_size_bytes * 3 // 4)
 
 
 def pack(files: Iterable[AddFile], target_size_bytes: int) -> Iterator[list[AddFile]]:
-    """Group files in the order of their age, as many as fit; a larger file is a group by itself."""
+    """Group files by age, as many as fit; a larger file is a group by itself."""
     group: list[AddFile] = []
     size = 0
     for add in sorted(files, key=age_key):

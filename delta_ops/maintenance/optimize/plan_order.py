@@ -224,7 +224,7 @@ def _load_groups(
 
 
 def _beyond(snapshot: Snapshot, order: CurveOrder, last: Sequence[AddFile]) -> Predicate | None:
-    """A predicate for rows above all values of a file; None if there is no file or no bound."""
+    """A predicate for rows above all values of a file; None without a file or bound."""
     for add in last:
         ((stored, data_type),) = axes_of(snapshot, order).items()
         bound = upper_bound(parse_stats(add.stats) or FileStats(), stored, data_type)

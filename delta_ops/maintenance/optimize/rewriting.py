@@ -52,7 +52,7 @@ class Rewrite:
 
 
 class Rewriting:
-    """The drafts of one optimize; tracks the files that it has written."""
+    """The rewrites of one commit of `optimize`; tracks the files that it has written."""
 
     def __init__(
         self,
@@ -64,9 +64,10 @@ class Rewriting:
         to_come: int = 0,
     ) -> None:
         """Create the state of a run that has written no file.
+
         Args:
             done: Number of groups in earlier commits of the run, for progress.
-            engine: The groups of a function are rewritten one by one.
+            engine: An engine rewrites several groups in parallel, a function one by one.
             to_come: Number of groups in later commits.
         """
         self.transaction, self.snapshot = transaction, snapshot
@@ -134,7 +135,7 @@ class Rewriting:
 
         self._rewrite_all(plan.groups, note)
 
-    def keep_what_lives(self, new: Snapshot) -> bool:
+    def drop_changed_groups(self, new: Snapshot) -> bool:
         """Give up groups with changed files; return whether the others can be committed.
 
         A file with a changed deletion vector counts as changed: the newly deleted rows are gone.

@@ -45,10 +45,10 @@ class RewriteRequest(ABC):
     """The operation in commitInfo, as Delta Lake names it."""
 
     predicate: Predicate | None
-    """Over partition columns: only these partitions."""
+    """Selects partitions; uses only partition columns."""
     engine: Engine | RewriteFiles
     target_size: int | None
-    """Bytes; None for the table's."""
+    """Bytes of a new file; None for `delta.targetFileSize`."""
     max_bytes: int | None
     """The most bytes to rewrite; None: all planned bytes."""
     commit_bytes: int
@@ -68,7 +68,7 @@ class RewriteRequest(ABC):
     @property
     @abstractmethod
     def identity(self) -> str:
-        """A string that is equal for equal work: of two runs with one string, one commits."""
+        """Identifies the work as a string: of concurrent runs with one identity, one commits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,7 +163,7 @@ def _execute(ran: Ran, transaction: Transaction, request: RewriteRequest) -> Non
             break
         done = rewriting.done
         transaction, snapshot = _begin(transaction.log, request)
-        remaining.go_on(snapshot, request.plan)
+        remaining.update(snapshot, request.plan)
     ran.files_left += remaining.files_left
     if lost is not None and not ran.versions:
         raise lost
@@ -225,7 +225,7 @@ def _rewrite_part(
                 transaction = begin(transaction.log, clock=request.clock, on_event=request.on_event)
                 latest = transaction.snapshot
                 if conflict.kind != "delete delete" or not (
-                    latest and rewriting.keep_what_lives(latest)
+                    latest and rewriting.drop_changed_groups(latest)
                 ):
                     raise
     finally:
@@ -312,11 +312,12 @@ class Remaining:
         if self._left_bytes is not None:
             self._left_bytes -= part.size_bytes
 
-    def go_on(self, snapshot: Snapshot, plan: Callable[[Snapshot], Planned]) -> None:
-        """Continue with the table as it is after a commit.
+    def update(self, snapshot: Snapshot, plan: Callable[[Snapshot], Planned]) -> None:
+        """Update the remaining groups to the version after a commit.
 
         Args:
-            plan: Plans again if another writer changed more than files.
+            snapshot: That version.
+            plan: Makes a new plan, used if another writer changed more than files.
         """
         self._is_first = False
         before, self._snapshot = self._snapshot, snapshot
@@ -341,7 +342,7 @@ class Remaining:
         self.plan = replace(there, groups=tuple(groups))
 
     def _take_plan(self, planned: Planned) -> None:
-        """Replace the plan by a new plan, without the files that the old plan does not have."""
+        """Replace the plan by a new plan, restricted to the files of the old plan."""
         num_files = self.plan.num_files
         self.plan_again = planned.plan_again
         self.plan = planned.plan.keep_files({add.path for add in self.plan.files}, self._least)

@@ -52,7 +52,7 @@ def small_files(
 
 
 def own_files(snapshot: Snapshot, predicate: Predicate | None = None) -> list[AddFile]:
-    """The live files of any size that may be laid out again; skips files outside the table.
+    """The live files of any size within the table, which may be laid out again.
 
     Args:
         predicate: Only these partitions.
@@ -119,10 +119,11 @@ def validate_predicate(predicate: Predicate, snapshot: Snapshot) -> None:
     """
     others = columns(resolve(predicate, snapshot.schema)) - set(snapshot.partition_columns)
     if others:
+        names = ", ".join(snapshot.partition_columns)
+        cure = f"choose from {names}" if names else "leave the predicate out"
         raise InvalidRequestError(
             f"{snapshot.uri}: optimize selects whole partitions, but {min(others)} is not a "
-            "partition column; choose among "
-            f"{', '.join(snapshot.partition_columns) or 'no columns at all'}"
+            f"partition column; {cure}"
         )
 
 

@@ -205,7 +205,7 @@ def validate_reasons(reasons: OutdatedReasons, snapshot: Snapshot) -> None:
 def find_outdated_files(
     snapshot: Snapshot, files: Sequence[AddFile], reasons: OutdatedReasons
 ) -> set[str]:
-    """Paths of the files that have one of the reasons; no footer is read without a reason.
+    """Paths of the files with one of the reasons; reads footers only if a reason is set.
 
     Raises:
         DataFileError: A file is gone or cannot be read.

@@ -84,8 +84,8 @@ def repair(
         user_metadata: Any text, kept in commitInfo.
 
     Raises:
-        InvalidRequestError: All files, or all files of one other place, are missing, so the store
-            is probably the wrong one; or the table is append-only and would lose rows.
+        InvalidRequestError: All files of the table, or of another location, are missing, so the
+            store is probably the wrong one; or the table is append-only and would lose rows.
         CommitConflictError: Another writer changed one of these files first; nothing was committed.
         StorageError: The store failed, so it is unknown which files exist.
         UnsupportedFeatureError: The table uses a feature that we cannot repair.
@@ -147,7 +147,7 @@ def repair(
 
 
 def _validate_no_place_is_gone(removed: Sequence[AddFile], snapshot: Snapshot) -> None:
-    """Reject to remove all files of a place, which may only be unmounted."""
+    """Reject the removal of all files of a location, which may only be unmounted."""
     lost = Counter(_place(canonical_path(add.path, snapshot.uri)) for add in removed)
     live = Counter(
         _place(path)
@@ -164,7 +164,7 @@ def _validate_no_place_is_gone(removed: Sequence[AddFile], snapshot: Snapshot) -
 
 
 def _place(path: str) -> str:
-    """The place of a file: the table (""), a store, or a disk directory above partitions."""
+    """The location to report for a file: "" for the table, else a store or a local directory."""
     if not is_absolute(path):
         return ""
     root, rest = split_place(path) or (path, "")

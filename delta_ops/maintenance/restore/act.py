@@ -24,7 +24,7 @@ from delta_ops.errors import InvalidRequestError, TableNotFoundError, VersionNot
 from delta_ops.events import OnEvent, ignore
 from delta_ops.log import DeltaLog, Snapshot, TableOrPlace, log_of
 from delta_ops.log.history.time_travel import timestamp_ms
-from delta_ops.maintenance.busy_table import insist
+from delta_ops.maintenance.busy_table import retry_on_conflict
 from delta_ops.maintenance.request_txn import maintenance_txn
 from delta_ops.maintenance.restore.plan import RestorePlan, plan_restore
 from delta_ops.maintenance.revert.act import plan_undo
@@ -113,7 +113,7 @@ def restore(
         on_event=on_event,
     )
     attempt = partial(_restore_once, request)
-    return insist(attempt, log_of(log), timeout=timeout, hold_writers=hold_writers)
+    return retry_on_conflict(attempt, log_of(log), timeout=timeout, hold_writers=hold_writers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from delta_ops.errors import InvalidRequestError, TableNotFoundError, VersionNot
 from delta_ops.events import OnEvent, ignore
 from delta_ops.log import DeltaLog, Snapshot, TableOrPlace, log_of
 from delta_ops.log.commit_file import Commit
-from delta_ops.maintenance.busy_table import insist
+from delta_ops.maintenance.busy_table import retry_on_conflict
 from delta_ops.maintenance.request_txn import maintenance_txn
 from delta_ops.maintenance.revert.plan import (
     RevertPlan,
@@ -95,7 +95,7 @@ def revert(
         on_event=on_event,
     )
     attempt = partial(_revert_once, request)
-    return insist(attempt, log_of(log), timeout=timeout, hold_writers=hold_writers)
+    return retry_on_conflict(attempt, log_of(log), timeout=timeout, hold_writers=hold_writers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
