@@ -110,8 +110,8 @@ def plan_assignments(
         is_update: The values replace existing values of rows.
         unmatchable: Minimum length of the keys that a merge inserts, by column. A shorter key
             would match no source row.
-        meets: The resolved condition of a merge. A new row is rejected if it matches its source row
-            only until its empty partition strings become null.
+        meets: The resolved condition of a merge. A new row is rejected if it no longer matches its
+            source row after its empty partition strings became null.
 
     Raises:
         InvalidRequestError: An expression does not fit the columns, or its type does not fit its

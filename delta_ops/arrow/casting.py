@@ -68,7 +68,7 @@ def plan_fit(source: pa.Schema, wanted: pa.Schema, table: str) -> Fit:
 
 
 def _validate_alike(found: pa.Schema, source: pa.Schema, table: str) -> None:
-    """Reject a batch whose columns differ from its stream's schema: columns match by position.
+    """Reject a batch that does not have the columns of its stream's schema, in the same order.
 
     Raises:
         InvalidRequestError: The columns differ; the message shows both.

@@ -163,7 +163,7 @@ def _some_value(data_type: pa.DataType) -> pa.Scalar:
 
 
 def _find_starts(columns: Sequence[pa.Array]) -> np.ndarray:
-    """Return where each key starts among sorted keys; each key with a null is separate."""
+    """Return where each key starts among sorted keys; a key with a null equals no other key."""
     num_rows = len(columns[0])
     is_start = np.zeros(num_rows, dtype=bool)
     is_start[:1] = True

@@ -148,7 +148,7 @@ def plan_merge(
             planned, condition.keys, residual, request.source_rules, columns
         ),
         checks=plan_checks(definition, table),
-        moves=moves and not _keep_partitions(of_rows, condition.keys, columns, definition),
+        moves=moves and not _keeps_partitions(of_rows, condition.keys, columns, definition),
         now_ms=now_ms,
     )
 
@@ -200,7 +200,7 @@ def _used_columns(
     return StructType(tuple(each for each in schema.fields if each.name in names))
 
 
-def _keep_partitions(
+def _keeps_partitions(
     clauses: Sequence[PlannedClause],
     keys: Sequence[tuple[Node, Node]],
     columns: MergeColumns,

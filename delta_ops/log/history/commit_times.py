@@ -28,7 +28,7 @@ def latest_times(listing: LogListing, now_ms: int) -> dict[int, int]:
     """The latest possible commit time of each version, in ms; never decreases.
 
     If a file is older than the file of an earlier version, a clock was set back, and its time is
-    wrong. The commit may be as late as the next version, or as late as now.
+    wrong. The commit time is then at most the next version's time, or now.
 
     Args:
         now_ms: Milliseconds since the Unix epoch, by the store's clock.

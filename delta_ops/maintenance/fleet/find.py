@@ -79,7 +79,7 @@ def find_tables_in(storage: Storage, *, nested: bool) -> FoundTables:
 
 
 def _shown_place(storage: Storage, directory: str) -> str:
-    """The place of a directory for messages, even if its name is invalid in a path."""
+    """The location of a directory for messages, even if it is not a valid path."""
     place = f"{storage.uri.rstrip('/')}/{directory}" if directory else storage.uri
     return place.encode(errors="backslashreplace").decode()
 

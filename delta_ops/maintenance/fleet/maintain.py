@@ -78,7 +78,7 @@ class TableMaintenance:
 
     @property
     def saved(self) -> dict[str, int]:
-        """How much smaller the table's figures are after maintenance."""
+        """By how much the table's figures decreased."""
         return self.result.saved if self.result else dict(_NOTHING_SAVED)
 
 

@@ -38,7 +38,9 @@ def depth_of(files: FileColumns) -> int:
 
 
 def max_depth(ranges: Sequence[Ranges]) -> int:
-    """The maximum number of boxes around one point; approximate for thousands on several axes.
+    """The maximum number of boxes around one point.
+
+    The result is approximate for thousands of boxes with several axes.
 
     Args:
         ranges: The boxes, on each axis.

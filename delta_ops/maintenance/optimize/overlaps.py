@@ -1,16 +1,17 @@
 """Overlaps: chooses laid-out files to rewrite with new files, by one column's ranges. Pure.
 
-Data usually arrives in the order of the column, and some of it late. New data is laid out by
-itself; late data overlaps older files. At most `MOST_DEPTH` files may hold a value. If there would
-be more, the files that reduce the depth most for their bytes are rewritten, too. These are the late
-data of earlier runs: a few files with wide ranges, and not the many files that were in place long
-before. This works only if late data does not share a file with new data that continues the table;
-see `RewriteGroup.separate`.
+Most data arrives in the order of the column, and some data arrives late. New files are laid out
+among themselves, and late data then overlaps older files. At most `MOST_DEPTH` files may hold a
+value. To reach this depth, a run also rewrites the files that reduce the depth most for their
+bytes. These are the files with late data of earlier runs, which are few and have wide ranges. Late
+data must not share a file with data that continues the table; see `RewriteGroup.separate`.
 
-If all data has wide ranges, this would rewrite the table again and again. So at most `_MOST_SHARE`
-times the bytes of new files are chosen; beyond that, the caller chooses by size. If files are many
-times larger than the new data, a single file of late data would exceed that share and would overlap
-forever. So two files may be chosen, up to `_MOST_SHARE_OF_FILES` times the bytes of new files.
+Two rules limit the bytes to rewrite; beyond the limit, the caller chooses by size:
+
+1. The limit is `_MOST_SHARE` times the bytes of new files. Otherwise a table whose data always has
+   wide ranges would be rewritten in every run.
+2. It is raised to the size of two files, but to at most `_MOST_SHARE_OF_FILES` times the bytes of
+   new files. Otherwise a large file of late data would overlap forever.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ import numpy.typing as npt
 MOST_DEPTH = 3
 """The most files that may hold a value after a run."""
 _MOST_SHARE = 4
-"""Factor of the bytes of new files: so much may be rewritten with them."""
+"""Limit for the bytes to rewrite with new files, as a factor of their bytes."""
 _FEW_FILES = 2
-"""Number of median-sized files that may be rewritten even if they exceed `_MOST_SHARE`."""
+"""Number of files of median size that raises the limit."""
 _MOST_SHARE_OF_FILES = 16
-"""Factor of the bytes of new files: the limit for these few files."""
+"""Upper bound of the raised limit, as a factor of the bytes of new files."""
 _MANY_SMALL = 16
 """Number of small files that triggers a rewrite.
 

@@ -74,8 +74,8 @@ def restore(
         ignore_missing_files: Restore without the rows of missing files, instead of failing.
         request_id: Identifies one request in all its reruns. It is carried out once, even after
             later writes and clean-ups. Without it a rerun restores the version once more.
-        timeout: How long to retry after other commits, which each retry undoes, and to wait for the
-            end of a vacuum.
+        timeout: How long to retry if other writers commit first, and to wait for the end of a
+            vacuum. Each retry also undoes the commits of these writers.
         hold_writers: Block writers that commit within the lock of `log` meanwhile.
         vacuum_was_killed: Assume that an unfinished vacuum was killed and will delete nothing more.
         user_metadata: Any text, kept in commitInfo.
