@@ -77,7 +77,7 @@ class NewColumn:
     name: str
     """`a.b` is a new field `b` of the column `a`."""
     data_type: DataType | pa.DataType | str
-    """A text is a type of Spark SQL."""
+    """A string is a type of Spark SQL."""
     comment: str | None = None
     first: bool = False
     """Whether to place the field first in its struct."""

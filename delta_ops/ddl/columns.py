@@ -160,7 +160,7 @@ def change_type(
 
     Args:
         column: `l.element`, `m.key` and `m.value` name the members of an array or a map.
-        data_type: A text is a type of Spark SQL.
+        data_type: A string is a type of Spark SQL.
         txn: Application id and version; a change with a txn that is in the table is not repeated.
         user_metadata: Any text, kept in commitInfo.
 

@@ -102,14 +102,14 @@ def drop_table(
     validate_arguments(drop_table, locals())
     log = log_of(target)
     _validate_name(log, name)
-    found = _find_mark(log)
+    found = _find_last_commit(log)
     table_id = _open(log).metadata.id if found is None else _table_id_of(found)
     num_files, size_bytes = _measure(log)
     failures: tuple[str, ...] = ()
     if not dry_run:
         with claiming(log.storage, table_id, resume=resume, now_ms=clock()) as claim:
-            mark = _find_or_create_mark(log, table_id, clock)
-            failures = _delete(log, mark, claim, num_files, on_event)
+            last = _find_or_create_last_commit(log, table_id, clock)
+            failures = _delete(log, last, claim, num_files, on_event)
     return DropResult(
         num_files=num_files,
         size_bytes=size_bytes,
@@ -155,30 +155,30 @@ def _validate_name(log: DeltaLog, name: str) -> None:
         )
 
 
-def _find_mark(log: DeltaLog) -> Commit | None:
+def _find_last_commit(log: DeltaLog) -> Commit | None:
     """Find the last commit of a table that is being deleted; None for any other table."""
     latest = max(list_log(log.storage, log.log_directory).commits, default=None)
     if latest is None:
         return None
     commit = read_commit_if_there(log.storage, log.log_directory, latest)
     protocol = commit.protocol if commit else None
-    is_mark = protocol is not None and DROPPED in (protocol.writer_features or ())
-    return commit if is_mark else None
+    is_last = protocol is not None and DROPPED in (protocol.writer_features or ())
+    return commit if is_last else None
 
 
-def _table_id_of(mark: Commit) -> str | None:
+def _table_id_of(last: Commit) -> str | None:
     """`metaData.id` of the table; None if an older delta_ops wrote the last commit."""
-    assert mark.info
-    parameters = mark.info.values.get("operationParameters")
+    assert last.info
+    parameters = last.info.values.get("operationParameters")
     found = parameters.get(_TABLE_ID) if isinstance(parameters, dict) else None
     return found if isinstance(found, str) else None
 
 
-def _find_or_create_mark(log: DeltaLog, table_id: str | None, clock: Clock) -> Commit:
+def _find_or_create_last_commit(log: DeltaLog, table_id: str | None, clock: Clock) -> Commit:
     """Find the last commit of the table with this id, or create it."""
     refused = None
     while True:
-        if (found := _find_mark(log)) is not None:
+        if (found := _find_last_commit(log)) is not None:
             _validate_same(log, _table_id_of(found), table_id)
             return found
         snapshot = log.snapshot_if_exists()
@@ -190,7 +190,7 @@ def _find_or_create_mark(log: DeltaLog, table_id: str | None, clock: Clock) -> C
         if refused == snapshot.version + 1:  # its name is taken, and no commit has appeared
             file = f"{log.log_directory}/{commit_name(refused)}"
             raise LogCorruptError(log.uri, file, "it exists and is not a commit file; move it away")
-        _mark(log, snapshot, clock())
+        _create_last_commit(log, snapshot, clock())
         refused = snapshot.version + 1
 
 
@@ -199,7 +199,7 @@ def _validate_same(log: DeltaLog, found: str | None, wanted: str | None) -> None
         raise TableReplacedError(log.uri, "was replaced by another table")
 
 
-def _mark(log: DeltaLog, snapshot: Snapshot, now_ms: int) -> None:
+def _create_last_commit(log: DeltaLog, snapshot: Snapshot, now_ms: int) -> None:
     """Create the last commit after a version, unless another commit comes first."""
     protocol = Protocol(
         min_reader_version=FEATURES_READER_VERSION,
@@ -242,19 +242,19 @@ def _measure(log: DeltaLog) -> tuple[int, int]:
 
 
 def _delete(
-    log: DeltaLog, mark: Commit, claim: Claim, num_files: int, on_event: OnEvent
+    log: DeltaLog, last: Commit, claim: Claim, num_files: int, on_event: OnEvent
 ) -> tuple[str, ...]:
     storage, directory = log.storage, log.log_directory
-    mark_path = f"{directory}/{commit_name(mark.version)}"
+    last_path = f"{directory}/{commit_name(last.version)}"
     done = 0
-    _validate_own(log, mark, claim)
+    _validate_own(log, last, claim)
     storage.delete(f"{directory}/{LAST_CHECKPOINT}")
     for place in (directory, ""):
         is_empty = False
         while not is_empty:  # the next listing shows files that a running writer has added
             is_empty = True
-            for files in _batches(storage.list_tree(place), mark_path):
-                _validate_own(log, mark, claim)
+            for files in _batches(storage.list_tree(place), last_path):
+                _validate_own(log, last, claim)
                 if failures := storage.delete_many(file.path for file in files):
                     return tuple(failures)
                 is_empty = False
@@ -262,25 +262,25 @@ def _delete(
                 total = max(num_files, done)
                 on_event(Progress(table=log.uri, operation="drop", done=done, total=total))
     storage.delete_empty(_empty_directories(log), _ALWAYS_MS)
-    _validate_own(log, mark, claim)
-    storage.delete(mark_path)
+    _validate_own(log, last, claim)
+    storage.delete(last_path)
     storage.delete_empty([directory], _ALWAYS_MS)
     return ()
 
 
-def _validate_own(log: DeltaLog, mark: Commit, claim: Claim) -> None:
+def _validate_own(log: DeltaLog, last: Commit, claim: Claim) -> None:
     """Stop if the files may belong to another table or to another call."""
     validate_claim(log.storage, claim)
-    found = read_commit_if_there(log.storage, log.log_directory, mark.version)
-    if found is None or found.txn_id != mark.txn_id:
+    found = read_commit_if_there(log.storage, log.log_directory, last.version)
+    if found is None or found.txn_id != last.txn_id:
         raise TableReplacedError(
             log.uri, "was deleted by someone else meanwhile", "This call stopped."
         )
 
 
-def _batches(files: Iterator[FileInfo], mark_path: str) -> Iterator[list[FileInfo]]:
+def _batches(files: Iterator[FileInfo], last_path: str) -> Iterator[list[FileInfo]]:
     """Files to delete, without the last commit and the claims of running drops."""
-    others = (f for f in files if f.path != mark_path and not f.path.startswith(f"{DROPS}/"))
+    others = (f for f in files if f.path != last_path and not f.path.startswith(f"{DROPS}/"))
     while batch := list(islice(others, _BATCH)):
         yield batch
 

@@ -120,7 +120,7 @@ def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _collect_leaves(value: Any, path: str, into: list[tuple[str, str]]) -> None:
-    """Collect paths and texts. Runs each time a table is opened, for hundreds of schema fields."""
+    """Collect paths and values as strings; fast, as it runs each time a table is opened."""
     kind = type(value)
     if kind is dict:
         for name, inner in value.items():

@@ -60,7 +60,13 @@ def test_shared_options_are_last(name: str) -> None:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_uses_the_width_of_the_terminal(name: str) -> None:
     for columns in (80, 120):
-        with click.Context(COMMANDS[name], info_name=name, terminal_width=columns) as context:
+        # With a parent, as in a real call: a command caches the help options of its first context.
+        with click.Context(
+            COMMANDS[name],
+            click.Context(cli, **cli.context_settings),
+            info_name=name,
+            terminal_width=columns,
+        ) as context:
             lines = COMMANDS[name].get_help(context).splitlines()
         assert max(map(len, lines)) <= columns
 

@@ -153,7 +153,7 @@ def _groups(commits: Mapping[int, LoggedCommit], versions: Sequence[int]) -> Ite
 
 
 def _text(value: Any) -> str | None:
-    """The value if it is a text, else None; `commit_info` keeps values of other types."""
+    """The value if it is a string, else None; `commit_info` keeps values of other types."""
     return value if isinstance(value, str) else None
 
 

@@ -68,7 +68,7 @@ def timestamp_ms(timestamp: str | date) -> int:
     A date means its midnight.
 
     Raises:
-        InvalidRequestError: The text is not an ISO 8601 timestamp.
+        InvalidRequestError: The string is not an ISO 8601 timestamp.
     """
     if not isinstance(timestamp, datetime):
         if isinstance(timestamp, date):

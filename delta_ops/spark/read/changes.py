@@ -47,7 +47,7 @@ def read_changes(
     Args:
         spark: The session. Its time zone applies to partition timestamps without a zone.
         source: The table handle, or the path or URI of the table.
-        predicate: Selects the rows to return: from `col` or `parse_predicate`, a text of Spark SQL,
+        predicate: Selects the rows to return: from `col` or `parse_predicate`, a Spark SQL string,
             or a Column that compares columns with values. It may use the columns of the feed.
 
     Raises:
