@@ -48,10 +48,10 @@ def all_encoded(monkeypatch: pytest.MonkeyPatch) -> None:
     dictionary=st.lists(TEXTS, min_size=4, max_size=6),
     chunks=st.lists(st.lists(CODES), min_size=1),
 )
-def test_a_tidy_dictionary_has_each_text_of_the_rows_once(
+def test_a_tidy_dictionary_has_each_string_of_the_rows_once(
     dictionary: list[str | None], chunks: list[list[int | None]]
 ) -> None:
-    """The dictionary may hold repeated texts, null, and texts without a row."""
+    """The dictionary may hold repeated strings, null, and strings without a row."""
     before = pa.array(dictionary, pa.string())
     codes = [pa.array(each, pa.int32()) for each in chunks]
     column = pa.chunked_array([pa.DictionaryArray.from_arrays(each, before) for each in codes])
@@ -66,7 +66,7 @@ def test_a_tidy_dictionary_has_each_text_of_the_rows_once(
 
 @settings(max_examples=200)
 @given(texts=st.lists(st.tuples(TEXTS, TEXTS, st.booleans()), max_size=20))
-def test_texts_are_replaced_in_codes_as_in_plain_texts(
+def test_strings_are_replaced_in_dictionary_columns_as_in_plain_columns(
     texts: list[tuple[str | None, str | None, bool]],
 ) -> None:
     column = pa.array([old for old, _, _ in texts], pa.string()).dictionary_encode()
@@ -133,7 +133,7 @@ CHANGES: Mapping[str, Change] = {
     "update that moves rows": lambda path: da.update(path, {"p": "coalesce(t, 'b')"}, "id > 2"),
 }
 PLAIN = ("update of all texts", "update that moves rows")
-"""Columns with new texts from expressions, and files of several partitions, are plain."""
+"""Columns with new strings from expressions, and files of several partitions, are plain."""
 PROPERTIES: Mapping[str, Mapping[str, str]] = {
     "plain": {},
     "mapped by name": {"delta.columnMapping.mode": "name"},
@@ -169,7 +169,7 @@ def changes_of(path: Path) -> list[dict[str, Any]]:
         *product(("upsert", "delete by number", "update of a text"), WITHOUT_FEED),
     ],
 )
-def test_changes_leave_the_same_rows_and_statistics_as_with_plain_texts(
+def test_changes_leave_the_same_rows_and_statistics_as_with_plain_strings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, all_encoded: None, change: str, properties: str
 ) -> None:
     values = [None, "a", "a", "bb", "ccc", "", "d" * 40, "a"]
@@ -239,7 +239,7 @@ def check_changes(data: list[tuple[str | None, str | None, int]], bound: int) ->
         assert [tuple(each.values()) for each in da.to_table(folder).to_pylist()] == left
 
 
-def test_no_text_of_a_deleted_row_is_left_in_a_file(tmp_path: Path, all_encoded: None) -> None:
+def test_no_string_of_a_deleted_row_is_left_in_a_file(tmp_path: Path, all_encoded: None) -> None:
     """After a delete and a vacuum, a person's name is in no file."""
     rows_of_all = pa.table({"id": range(100), "name": [f"person {i % 10}" for i in range(100)]})
     da.write(tmp_path, rows_of_all)
@@ -291,7 +291,7 @@ def test_rules_are_kept_by_dictionary_columns(tmp_path: Path, all_encoded: None)
 
 @pytest.mark.parametrize("index", [pa.int8(), pa.uint32(), pa.int32()], ids=str)
 @pytest.mark.parametrize("ordered", [False, True])
-def test_categories_of_other_writers_are_plain_texts(
+def test_categories_of_other_writers_are_plain_strings(
     tmp_path: Path, index: pa.DataType, ordered: bool
 ) -> None:
     """Their files request other dictionary types."""
@@ -317,10 +317,10 @@ def test_categories_of_other_writers_are_plain_texts(
     assert sorted(found, key=str) == sorted(left, key=str)
 
 
-def test_files_have_the_row_groups_that_they_have_with_plain_texts(
+def test_files_have_the_row_groups_that_they_have_with_plain_strings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """This also applies if the table's first file has distinct texts and no dictionary."""
+    """This also applies if the table's first file has distinct strings and no dictionary."""
     num_rows = 200_000
     few = pa.DictionaryArray.from_arrays(
         pa.array([i % 50 for i in range(num_rows)], pa.int32()),
@@ -352,7 +352,7 @@ def row_groups_of(path: Path) -> list[int]:
     return sorted(group.num_rows for group in groups)
 
 
-def test_more_texts_than_an_array_holds_are_taken_in_parts(
+def test_more_strings_than_an_array_holds_are_taken_in_parts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, all_encoded: None
 ) -> None:
     da.write(tmp_path, pa.table({"id": range(100), "t": ["a", "b"] * 50}))

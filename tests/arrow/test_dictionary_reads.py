@@ -1,4 +1,4 @@
-"""Texts read as dictionary codes equal the original texts."""
+"""Strings read dictionary-encoded equal the original strings."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def table_of(root: Path, rows: pa.Table, **changes: Any) -> DeltaLog:
     )
 
 
-def test_texts_that_repeat_are_chosen_and_no_others(tmp_path: Path) -> None:
+def test_strings_that_repeat_are_chosen_and_no_others(tmp_path: Path) -> None:
     rows = pa.table(
         {
             "few": [f"value {i % 100}" for i in range(ROWS)],
@@ -52,7 +52,7 @@ def test_texts_that_repeat_are_chosen_and_no_others(tmp_path: Path) -> None:
     assert da.to_table(log).equals(rows)
 
 
-def test_dictionaries_of_other_writers_are_read_as_texts(tmp_path: Path) -> None:
+def test_dictionaries_of_other_writers_are_read_as_strings(tmp_path: Path) -> None:
     """Such dictionaries may repeat a value, so Arrow's codes are not unique."""
     rows = pa.table({"few": [f"value {i % 10}" for i in range(ROWS)]})
     log = table_of(tmp_path, rows)
@@ -105,7 +105,7 @@ def test_rows_are_what_was_written(
     assert wanted["id"].to_pylist() == [number for number, text in pairs if text == "ß"]
 
 
-def test_texts_that_swell_come_in_small_batches(tmp_path: Path) -> None:
+def test_strings_that_swell_come_in_small_batches(tmp_path: Path) -> None:
     """Two values of 60 KB, 1 GB in all rows."""
     large = ["a" * 60_000, "b" * 60_000]
     numbers = pa.array([i % 2 for i in range(1 << 14)], pa.int32())
