@@ -53,7 +53,7 @@ class MaintenanceResult:
 
     @property
     def saved(self) -> dict[str, int]:
-        """By how many the bytes, live files and commits to replay of the table decreased."""
+        """The decrease of the table's bytes, live files and commits to replay."""
         saved = {"bytes": 0, "live_files": 0, "commits_to_replay": 0}
         if self.dry_run:
             return saved

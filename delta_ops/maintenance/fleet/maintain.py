@@ -78,7 +78,7 @@ class TableMaintenance:
 
     @property
     def saved(self) -> dict[str, int]:
-        """By how much the table's figures decreased."""
+        """The decrease of the table's figures."""
         return self.result.saved if self.result else dict(_NOTHING_SAVED)
 
 
