@@ -80,7 +80,8 @@ class WriteOptions(CommitOptions, total=False):
             table keep their types.
         overwrite_schema: The columns of the data replace the columns of the table, and
             `partition_by` its partitioning. Requires an overwrite of all rows.
-        configuration: Table properties of a new table. An existing table keeps its own.
+        configuration: Table properties of a new table. An existing table keeps its own; the log
+            has a warning for each property that differs.
 
     Raises:
         InvalidRequestError: The options contradict each other, or the data do not fit the table.

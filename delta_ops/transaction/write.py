@@ -6,6 +6,7 @@ except that `partition_by=None` always keeps the table's own partitioning.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -28,6 +29,7 @@ from delta_ops.protocol.change_data import validate_feed_columns
 from delta_ops.protocol.predicate import In, Predicate, resolve
 from delta_ops.protocol.predicate.nodes import leaves_of
 from delta_ops.protocol.predicate.text import predicate_text
+from delta_ops.protocol.properties.table_properties import ignored_properties
 from delta_ops.protocol.schema import StructType, validate_distinct
 from delta_ops.protocol.schema.column_names import find_columns
 from delta_ops.protocol.table_definition import TableDefinition, validate
@@ -41,6 +43,8 @@ from delta_ops.transaction.source_rules import SourceRule
 from delta_ops.transaction.staging import WriteTarget
 from delta_ops.transaction.table_change import MergeColumns, OverwriteColumns
 from delta_ops.transaction.transaction import Transaction, begin
+
+logger = logging.getLogger(__name__)
 
 _SHOWN_CHARACTERS = 200
 _MODES: Mapping[str, str] = {
@@ -87,6 +91,10 @@ def _write(
 ) -> CommitResult:
     table = transaction.log.uri
     transaction.on_event(WriteStarted(table=table))
+    if transaction.snapshot is not None and request.epoch is None:
+        known = transaction.snapshot.metadata.configuration
+        for reason in ignored_properties(known, request.configuration or {}):
+            logger.warning("%s: %s", table, reason)
     _change_columns(transaction, request, partial(engine.schema_of, data))
     target = transaction.target
     rules = [*request.source_rules]

@@ -1,6 +1,7 @@
 """Precedence of output settings: the Output, then the asset, then the IO manager."""
 
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,34 @@ def test_the_mode_is_taken_from_the_nearest_place_that_says_it(
     for number in range(2):
         write(tmp_path, instance, pa.table({"x": [number]}), metadata)
     assert len(rows_by_deltalake(tmp_path / "t")) == num_rows
+
+
+def warnings_of_runs(instance: dg.DagsterInstance) -> list[str]:
+    return [
+        entry.user_message
+        for run in instance.get_runs()
+        for entry in instance.all_logs(run.run_id)
+        if entry.level == logging.WARNING
+    ]
+
+
+@pytest.mark.parametrize("mode", ["append", "merge"])
+def test_properties_that_an_existing_table_lacks_are_a_warning_of_the_run(
+    tmp_path: Path, instance: dg.DagsterInstance, mode: str
+) -> None:
+    settings: dict[str, Any] = {"delta/mode": mode, "delta/configuration": {"a": "1"}}
+    if mode == "merge":
+        settings["delta/merge_keys"] = ["x"]
+    for number in range(2):
+        write(tmp_path, instance, pa.table({"x": [number]}), {ASSET: settings})
+    assert warnings_of_runs(instance) == []
+    changed = {**settings, "delta/configuration": {"a": "2"}}
+    log = write(tmp_path, instance, pa.table({"x": [2]}), {ASSET: changed})
+    (warning,) = warnings_of_runs(instance)
+    assert warning.startswith(
+        "asset t: the property a = '2' is for a new table, and this table has '1'"
+    )
+    assert log.snapshot().metadata.configuration == {"a": "1"}
 
 
 @pytest.mark.parametrize("place", [OUTPUT, ADDED, ASSET, MANAGER])

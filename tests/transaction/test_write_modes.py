@@ -62,6 +62,32 @@ def set_property(root: Path) -> None:
     transaction.commit(operation="SET TBLPROPERTIES")
 
 
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
+def test_properties_that_an_existing_table_lacks_are_reported(
+    tmp_path: Path, mode: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    own = {
+        "delta.appendOnly": "false",
+        "owner": "a team",
+        "delta.feature.checkConstraints": "supported",
+    }
+    da.write(tmp_path, data(1), configuration=own)
+    da.write(tmp_path, data(2), mode, configuration=own)
+    assert caplog.messages == []
+    others = {"DELTA.appendOnly": "true", "owner": "a team", "new": "x"}
+    da.write(tmp_path, data(3), mode, configuration=others)
+    assert [
+        each.partition(", and this table ")[2].partition(";")[0] for each in caplog.messages
+    ] == [
+        "has 'false'",
+        "does not have it",
+    ]
+    assert all("ddl.set_properties" in each and str(tmp_path) in each for each in caplog.messages)
+    assert DeltaLog(tmp_path).snapshot().metadata.configuration["delta.appendOnly"] == "false"
+    with pytest.raises(InvalidRequestError, match=r"no table property delta\.appendOnlyy"):
+        da.write(tmp_path, data(4), mode, configuration={"delta.appendOnlyy": "true"})
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_every_mode_creates_the_requested_table(tmp_path: Path, mode: Any) -> None:
     result = da.write(

@@ -33,6 +33,7 @@ from delta_ops.orchestration.io_manager.type_handlers import (
     schema_of_rows,
 )
 from delta_ops.protocol.predicate import Predicate
+from delta_ops.protocol.properties.table_properties import ignored_properties
 from delta_ops.transaction import CommitResult, Hook, Transaction, Txn, begin
 from delta_ops.transaction.column_rules import odd_names
 from delta_ops.transaction.idempotency import is_done
@@ -211,20 +212,24 @@ class OutputWriter:
         """Store the index of a pandas frame as the table requires; see `frames`."""
         exists = transaction.snapshot is not None
         columns = transaction.schema.fields_by_lower_name if exists else ()
-
-        def warn(reason: str) -> None:
-            if reason not in self.warnings:
-                self.warnings.add(reason)
-                self.context.log.warning(f"asset {self._name}: {reason}")
-
         settings = self.settings
         may_add = not exists or settings.merge_schema or settings.overwrite_schema
-        return settle_index(rows, columns, warn, keep=settings.keep_index and may_add)
+        return settle_index(rows, columns, self._warn, keep=settings.keep_index and may_add)
+
+    def _warn(self, reason: str) -> None:
+        if reason not in self.warnings:
+            self.warnings.add(reason)
+            self.context.log.warning(f"asset {self._name}: {reason}")
 
     def _configuration(self, rows: Any, transaction: Transaction) -> Mapping[str, str] | None:
         """The properties of a new table; column mapping is added for names that need it."""
         configuration = self.settings.configuration
-        if transaction.snapshot is not None or _MAPPING_MODE in (configuration or {}):
+        if transaction.snapshot is not None:
+            known = transaction.snapshot.metadata.configuration
+            for reason in ignored_properties(known, configuration or {}):
+                self._warn(reason)
+            return None
+        if _MAPPING_MODE in (configuration or {}):
             return configuration
         odd = odd_names(schema_of_rows(rows))
         if not odd:
@@ -273,14 +278,13 @@ class OutputWriter:
             transaction.set_transaction(txn)
         transaction.is_of_one_change = True
         transaction.commit_texts = settings.commit_info or {}
-        exists = transaction.snapshot is not None
         options: dict[str, Any] = {
             "mode": mode,
             "partition_by": settings.partition_by,
             "replace_where": replaced,
             "merge_schema": settings.merge_schema,
             "overwrite_schema": settings.overwrite_schema,
-            "configuration": None if exists else self._configuration(data, transaction),
+            "configuration": self._configuration(data, transaction),
             "user_metadata": user_metadata(step_output(self.context), settings.user_metadata),
             "hooks": self.hooks,
         }

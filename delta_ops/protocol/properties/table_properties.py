@@ -10,7 +10,7 @@ Reading rows needs no properties. Session settings do not change their meaning.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
@@ -178,6 +178,29 @@ def requested_properties(changes: Mapping[str, str | None]) -> RequestedChanges:
             )
         properties[exact_name] = value
     return RequestedChanges(properties, tuple(features))
+
+
+def ignored_properties(known: Mapping[str, str], given: Mapping[str, str]) -> Iterator[str]:
+    """Say which properties a write leaves out, because the table exists and has other values.
+
+    A write gives its properties only to a new table.
+
+    Args:
+        known: The properties of the table.
+        given: The properties of the write.
+
+    Raises:
+        InvalidRequestError: As for `requested_properties`.
+    """
+    values = {name.lower(): text for name, text in known.items()}
+    for name, text in requested_properties(given).properties.items():
+        found = values.get(name.lower())
+        if name.lower() not in _OF_PROTOCOL and found != text:
+            has = "does not have it" if found is None else f"has {found!r}"
+            yield (
+                f"the property {name} = {text!r} is for a new table, and this table {has}; change "
+                "it with delta_ops.ddl.set_properties, or leave it out"
+            )
 
 
 def _requested_feature(name: str, value: str | None) -> str:

@@ -75,7 +75,7 @@ def save(
     partition_by = _partition_by(calls.partition_by, df)
     if partition_by is None and overwrites_schema:
         partition_by = ()  # as in the reference: a new schema resets the partitioning
-    configuration = None
+    configuration = options.properties()
     if transaction.snapshot is None:
         configuration = _properties(spark, options)
     elif mode == "overwrite" and options.text("replaceWhere") is None:
