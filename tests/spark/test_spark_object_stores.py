@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -384,6 +385,8 @@ def test_an_error_is_one_sentence(
         places.reach(store_spark, open_storage(f"s3://{bucket}/t", s3_server.storage_options))
 
 
+MOST_TRIES = (1 + 3) * (1 + 8)
+"""Of one file: the tries of the client for each try of the connector."""
 NO_DATA_FILES = [
     pytest.param(
         Failure(status, code, of=".parquet"),
@@ -423,7 +426,8 @@ def test_a_store_that_takes_no_data_file_is_an_error_after_some_tries(
                 pytest.raises(StorageError, match="the store fails or is overloaded"),
             ):
                 change()
-            assert 1 < kinds(of_data(requests))["PUT"] <= 60
+            tries = Counter(each.path for each in of_data(requests) if each.kind == "PUT")
+            assert 1 < max(tries.values()) <= MOST_TRIES
             assert {file.path for file in log.storage.list_tree("")} == before
     finally:
         for name, value in usual.items():
@@ -447,7 +451,7 @@ def test_azure_that_takes_no_data_file_is_an_error_after_some_tries(
                 client.create_container("refused")
             log = DeltaLog("az://refused/t", server.storage_options)
             da.write(log, pa.table({"id": pa.array([], pa.int64())}))  # without a data file
-            with pytest.raises(StorageError, match=r"az://refused/t.* written by Spark"):
+            with pytest.raises(StorageError, match=r"az://refused/t\S* could not be written"):
                 ds.write(store_spark.range(1), log)
             assert 1 < server.num_refused <= 40
             assert log.snapshot().version == 0

@@ -78,7 +78,8 @@ _OF_STORES: tuple[tuple[re.Pattern[str], str], ...] = (
             r"AWSServiceThrottledException|ServerErrorException"
         ),
         "the store fails or is overloaded, and did so at each try; run again later, or set more "
-        "retries in the session, such as fs.s3a.retry.limit",
+        "retries in the session: fs.s3a.retry.limit for S3, fs.azure.io.retry.max.retries for "
+        "Azure",
     ),
     (
         re.compile(
