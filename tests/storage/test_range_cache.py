@@ -342,7 +342,12 @@ def test_processes_that_are_killed_leave_a_cache_that_works(directory: Path) -> 
 
 
 def test_threads_at_once_keep_everything(kept: KeptRanges, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("delta_ops.storage.range_cache._LOCK_SECONDS", 0.001)  # nobody may wait
+    acquire = filelock.FileLock.acquire
+
+    def at_once(lock: filelock.FileLock, timeout: float, poll_interval: float) -> object:
+        return acquire(lock, timeout=0, poll_interval=poll_interval)
+
+    monkeypatch.setattr(filelock.FileLock, "acquire", at_once)
     starts = range(64)
     with ThreadPoolExecutor(16) as pool:
         list(pool.map(lambda start: kept.keep({(start, start + 4): b"data"}), starts))
