@@ -4,7 +4,7 @@
                       VersionNotFoundError, UnsupportedFeatureError, MissingDependencyError,
                       OutsideFileError
     repair the table  LogCorruptError, LogPathError, DataFileError, DeletedMeanwhileError
-    run again         CommitConflictError, StaleRunError
+    run again         CommitConflictError, PublishConflictError, StaleRunError
     look first        CommitStateUnknownError
     open it again     TableReplacedError
     wait              StorageError, TableBusyError
@@ -198,6 +198,31 @@ class CommitConflictError(DeltaOpsError):
         return (
             f"{self.table}: version {self.version} was committed first and {self.reason}. "
             "Re-read the table and run the operation again."
+        )
+
+
+class PublishConflictError(CommitConflictError):
+    """Main got a commit that the branch does not follow; nothing was published."""
+
+    def __init__(
+        self,
+        table: str,
+        version: int,
+        reason: str,
+        kind: str = "",
+        evidence: tuple[str, ...] = (),
+        branch: str = "",
+        cure: str = "",
+    ) -> None:
+        super().__init__(table, version, reason, kind, evidence)
+        self.args = (table, version, reason, kind, evidence, branch, cure)
+        self.branch, self.cure = branch, cure
+
+    def _sentence(self) -> str:
+        return (
+            f"{self.table}: branch {self.branch!r} cannot be published, because version "
+            f"{self.version} was committed to main since the branch began and {self.reason}. "
+            f"{self.cure}."
         )
 
 

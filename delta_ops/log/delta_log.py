@@ -14,7 +14,12 @@ from delta_ops.log.commit_file import Commit, read_commit_if_there
 from delta_ops.log.history.history import HistoryEntry, load_history
 from delta_ops.log.history.time_travel import version_at
 from delta_ops.log.outside_files import OutsideFiles, OutsideRule
-from delta_ops.log.refs.branches import branch_id_of, branch_log_directory, find_branch
+from delta_ops.log.refs.branches import (
+    branch_id_of,
+    branch_log_directory,
+    find_branch,
+    validate_exists,
+)
 from delta_ops.log.refs.refs import Branch, Tag, find_tag, parse_ref
 from delta_ops.log.segment import list_log
 from delta_ops.log.snapshot import Snapshot, open_snapshot
@@ -182,9 +187,13 @@ class DeltaLog:
         return snapshot
 
     def _open(self, version: int | None = None) -> Snapshot:
-        return open_snapshot(
+        snapshot = open_snapshot(
             self.storage, self.log_directory, version, self.base, outside=self.outside
         )
+        if self.base is not None and snapshot.version == self.base.version:
+            # A branch without commits looks like a deleted branch whose log is gone.
+            validate_exists(self.storage, self.log_directory)
+        return snapshot
 
     def snapshot_if_exists(self) -> Snapshot | None:
         """Open the latest version; None if there is no table yet."""

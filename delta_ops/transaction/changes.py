@@ -167,6 +167,8 @@ class Draft:
     """The table after the commit; None: its definition stays."""
     changes_protocol: bool = False
     reads: list[Read] = field(default_factory=list)
+    txn_id: str | None = None
+    """`commitInfo.txnId`, if a later attempt must recognize the commit; else chosen at random."""
 
     def apply(self, change: Change) -> None:
         """Add a change to the commit."""

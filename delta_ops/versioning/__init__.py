@@ -4,6 +4,7 @@ They are stored beside the log, in `_delta_ops`; other engines neither see nor n
 """
 
 from delta_ops.log.refs.refs import Branch, Tag
+from delta_ops.versioning.branch_diff import BranchDiff, diff_branch
 from delta_ops.versioning.branches import (
     create_branch,
     delete_branch,
@@ -11,17 +12,22 @@ from delta_ops.versioning.branches import (
     open_branch,
     rename_branch,
 )
+from delta_ops.versioning.publish import PublishResult, publish
 from delta_ops.versioning.tags import create_tag, delete_tag, list_tags
 
 __all__ = [
     "Branch",
+    "BranchDiff",
+    "PublishResult",
     "Tag",
     "create_branch",
     "create_tag",
     "delete_branch",
     "delete_tag",
+    "diff_branch",
     "list_branches",
     "list_tags",
     "open_branch",
+    "publish",
     "rename_branch",
 ]

@@ -24,6 +24,7 @@ WITHOUT_SPARK = (
     "maintenance-concepts.md",
     "metadata-keys.md",
     "predicates.md",
+    "branches.md",
     "tags.md",
 )
 WITH_SPARK = ("from-delta-spark.md", "streaming.md")

@@ -15,7 +15,7 @@ from delta_ops import DeltaLog, begin
 from delta_ops.errors import InvalidRequestError, TableNotFoundError, VersionNotFoundError
 from delta_ops.orchestration import DeltaIOManager
 from delta_ops.orchestration.io_manager.frames import scan_table
-from delta_ops.versioning import create_tag
+from delta_ops.versioning import create_branch, create_tag, open_branch
 
 COLORS = dg.StaticPartitionsDefinition(["red", "blue", "green"])
 
@@ -190,6 +190,10 @@ LATEST = {"delta/read": "latest"}
         pytest.param({"of_input": {"delta/read": 0}, "metadata": LATEST}, [1], id="an old version"),
         pytest.param({"of_input": {"delta/read": "tag:first"}}, [1], id="a tag"),
         pytest.param({"of_run": {"delta_ops/read": "tag:first"}}, [1], id="a tag, of the run"),
+        pytest.param({"of_input": {"delta/read": "branch:audit"}}, [1, 7], id="a branch"),
+        pytest.param(
+            {"of_run": {"delta_ops/read": "branch:audit"}}, [1, 7], id="a branch, of the run"
+        ),
     ],
 )
 def test_the_nearest_setting_chooses_the_version(
@@ -197,6 +201,8 @@ def test_the_nearest_setting_chooses_the_version(
 ) -> None:
     dg.materialize([numbers], resources=manager(tmp_path), instance=instance)
     create_tag(tmp_path / "numbers", "first")
+    create_branch(tmp_path / "numbers", "audit")
+    da.write(open_branch(tmp_path / "numbers", "audit"), pa.table({"n": [7]}))
     add_outside(tmp_path)
     found = read(tmp_path, instance, numbers, pa.Table, **places)
     assert sorted(found["n"].to_pylist()) == rows
@@ -222,7 +228,7 @@ def test_the_upstream_may_say_that_its_readers_read_the_latest_version(
         (
             {"of_run": {"delta_ops/read": "1"}},
             InvalidRequestError,
-            "choose materialized, latest, or a tag",
+            "choose materialized, latest, or a tag or branch",
         ),
         ({"of_run": {"delta_ops/raed": "latest"}}, InvalidRequestError, "'delta_ops/raed'"),
         ({"of_input": {"delta/read": 9}}, VersionNotFoundError, "version 9"),

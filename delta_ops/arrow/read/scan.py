@@ -76,7 +76,7 @@ def to_table(
             a Spark SQL string. Its comparisons of columns with literals serve data skipping.
         version: The version to read. Excludes `timestamp`.
         timestamp: Read the version of this time. A time without a zone is in UTC.
-        ref: Read the version of a tag, such as `tag:2026-11`; see `delta_ops.versioning`.
+        ref: Read a tag or branch, such as `tag:2026-11`; see `delta_ops.versioning`.
         partition_time_zone: Time zone for partition timestamps without a zone.
 
     Raises:

@@ -56,6 +56,18 @@ def find_branch(storage: Storage, name: str) -> Branch:
     return branch
 
 
+def validate_exists(storage: Storage, log_directory: str) -> None:
+    """Reject the log of a branch that was deleted; accept any other log.
+
+    Raises:
+        TableReplacedError: The branch was deleted.
+        LogCorruptError, UnsupportedFeatureError, StorageError: As `Journal.load`.
+    """
+    branch_id = branch_id_of(log_directory)
+    if branch_id is not None and branch_id not in refs_journal(storage).load().state.branches:
+        raise TableReplacedError(storage.uri, "is a branch that was deleted")
+
+
 def validate_open(storage: Storage, log_directory: str, version: int) -> None:
     """Reject a commit to a branch that was deleted or closed; accept any other log.
 

@@ -93,6 +93,8 @@ class Branch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """When maintenance may delete the branch, in milliseconds since the Unix epoch."""
     last_version: Version | None = None
     """The version to publish; set when a publication begins. Later commits are rejected."""
+    publisher: str | None = None
+    """The id of the publication in charge; a later publication takes over from a killed one."""
     published_version: Version | None = None
     """The version of main that has the commits of the branch."""
 

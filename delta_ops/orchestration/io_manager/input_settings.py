@@ -6,7 +6,7 @@
     delta/predicate  SQL for `parse_predicate`: read only matching rows
     delta/read       the version to read: "materialized" (default) is the version that Dagster
                      records as provenance, "latest" the latest version, a number that version,
-                     "tag:name" the version of the tag
+                     "tag:name" the version of the tag, "branch:name" the branch
 
 The first place with `delta/read` decides: the run tag `delta_ops/read`, the input, the asset that
 reads, the upstream, the IO manager.
@@ -24,7 +24,7 @@ import dagster as dg
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.orchestration import dagster_compat as compat
-from delta_ops.orchestration.io_manager.input_versions import READ_KEY, ReadVersion, is_tag
+from delta_ops.orchestration.io_manager.input_versions import READ_KEY, ReadVersion, is_ref
 from delta_ops.orchestration.io_manager.output_settings import PartitionExpr, read_expressions
 from delta_ops.orchestration.io_manager.setting_values import (
     Metadata,
@@ -95,10 +95,10 @@ def _run_place(context: dg.InputContext) -> list[tuple[str, Metadata]]:
     if run is None or READ_TAG not in run.tags:
         return []
     value = run.tags[READ_TAG]
-    if value not in ("materialized", "latest") and not is_tag(value):
+    if value not in ("materialized", "latest") and not is_ref(value):
         raise InvalidRequestError(
             f"run {run.run_id} has the tag {READ_TAG}={value}; choose materialized, latest, or a "
-            f"tag of the tables, such as tag:2026-11. {_OUTCOME}"
+            f"tag or branch of the tables, such as tag:2026-11. {_OUTCOME}"
         )
     return [(f"the tags of run {run.run_id}", {READ_KEY: value})]
 
@@ -112,10 +112,11 @@ def _read_version(setting: Setting) -> ReadVersion:
             return chosen
         case int() as version if version >= 0 and not isinstance(version, bool):
             return version
-        case str() as ref if is_tag(ref):
+        case str() as ref if is_ref(ref):
             return ref
     raise setting.rejection(
-        '"materialized", "latest", the number of a version, or a tag, such as "tag:2026-11"',
+        '"materialized", "latest", the number of a version, or a tag or branch, such as '
+        '"tag:2026-11"',
         _OUTCOME,
     )
 

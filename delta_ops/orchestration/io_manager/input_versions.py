@@ -37,7 +37,7 @@ from delta_ops.units import count_text
 READ_KEY = "delta/read"
 ReadVersion = Literal["materialized", "latest"] | int | str
 """Which version an input reads: the version that Dagster records, the latest, a number, or a tag
-such as `tag:2026-11`."""
+or branch such as `tag:2026-11`."""
 _READ, _LATEST, _ADVICE = "delta/input_version/", "delta/latest/", "delta/read_advice/"
 _MAX_COMMITS = 100
 """Commits that are read to find changes of a partition."""
@@ -67,7 +67,7 @@ def input_version(
         predicate_of: The rows to read of a version; None for all rows.
 
     Raises:
-        VersionNotFoundError: `read` is the number or the tag of a version that does not exist.
+        VersionNotFoundError: `read` is the number, tag or branch of a version that does not exist.
     """
     latest = log.snapshot()
     newest = InputVersion(snapshot=latest, latest_version=latest.version)
@@ -110,18 +110,19 @@ def input_version(
 def _chosen_version(
     context: dg.InputContext, log: DeltaLog, read: int | str, latest: Snapshot
 ) -> InputVersion:
-    """A version by its number or tag."""
+    """A version by its number, tag or branch."""
     snapshot = log.snapshot(ref=read) if isinstance(read, str) else log.snapshot(read)
+    of_ref = f" of {read}" if isinstance(read, str) else ""
     context.log.info(
-        f"{latest.uri}: this step reads version {snapshot.version}, which delta/read names; the "
-        f"latest version is {latest.version}"
+        f"{latest.uri}: this step reads version {snapshot.version}{of_ref}, which delta/read "
+        f"names; the latest version is {latest.version}"
     )
     return InputVersion(snapshot=snapshot, latest_version=latest.version)
 
 
-def is_tag(value: str) -> bool:
-    """Whether a value of `delta/read` names a tag."""
-    return value.startswith("tag:")
+def is_ref(value: str) -> bool:
+    """Whether a value of `delta/read` names a tag or a branch."""
+    return value.startswith(("tag:", "branch:"))
 
 
 def read_metadata(asset_key: dg.AssetKey, version: InputVersion) -> dict[str, Any]:

@@ -84,7 +84,7 @@ def read(
             string are in the time zone of the session.
         version: The version to read. Excludes `timestamp`.
         timestamp: Read the version at this time, in UTC unless it has a zone.
-        ref: Read the version of a tag, such as `tag:2026-11`; see `delta_ops.versioning`.
+        ref: Read a tag or branch, such as `tag:2026-11`; see `delta_ops.versioning`.
 
     Raises:
         InvalidRequestError: A column is missing or named twice, the predicate does not fit the

@@ -90,7 +90,7 @@ def propose(
             definition,
             description.texts,
         ),
-        txn_id=str(uuid.uuid4()),
+        txn_id=draft.txn_id or str(uuid.uuid4()),
         footprint=footprint,
         txns=tuple(draft.txns.values()),
         begun_ms=begun_ms,

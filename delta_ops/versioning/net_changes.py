@@ -1,0 +1,153 @@
+"""Net changes: what the commits of a branch come to, as one commit.
+
+Source: PROTOCOL.md, "Action Reconciliation" (a file is identified by its path and its vector).
+
+1. A file that was added and removed on the branch does not appear.
+2. A file whose first action is a remove was live in the base version. So was a file that was added
+   without a change of data, if the base version has it: its description was replaced.
+3. A file of the base version that was removed and put back does not appear.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from delta_ops.errors import LogCorruptError
+from delta_ops.log import DeltaLog, Snapshot
+from delta_ops.log.commit_file import Commit
+from delta_ops.protocol.actions import (
+    AddCdcFile,
+    AddFile,
+    DomainMetadata,
+    FileAction,
+    RemoveFile,
+)
+from delta_ops.protocol.arrow_schemas import ADD, CANONICAL_PATH, add_files, remove_files
+from delta_ops.protocol.file_paths import canonical_path
+
+FileKey = tuple[str, str | None]
+"""A canonical path, and the id of the deletion vector."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetChanges:
+    """The changes of a branch, as one commit."""
+
+    adds: tuple[AddFile, ...]
+    """Files that the base version lacks."""
+    removes: tuple[RemoveFile, ...]
+    """Files of the base version."""
+    described: tuple[AddFile, ...]
+    """Files of the base version with another description, such as statistics."""
+    change_files: tuple[AddCdcFile, ...]
+    txns: dict[str, int]
+    """Versions by application id."""
+    domains: tuple[DomainMetadata, ...]
+
+
+@dataclass(slots=True, kw_only=True)
+class _Touched:
+    first: FileAction
+    last: FileAction
+
+
+def branch_commits(own: DeltaLog, head: Snapshot) -> list[Commit]:
+    """All commits of a branch up to a version.
+
+    Raises:
+        LogCorruptError: A commit is missing.
+    """
+    assert own.base
+    first = own.base.version + 1
+    commits = list(own.commits(first, head.version))
+    if len(commits) != head.version - own.base.version:
+        raise LogCorruptError(
+            own.uri,
+            own.log_directory,
+            "a commit of the branch is missing; restore it from a backup",
+        )
+    return commits
+
+
+def load_net_changes(own: DeltaLog, head: Snapshot) -> NetChanges:
+    """The net changes of a branch from its base version to `head`.
+
+    Raises:
+        LogCorruptError: A commit is missing.
+    """
+    commits, base = branch_commits(own, head), own.base
+    assert base
+    doubtful = _doubtful_files(commits, own.uri)
+    known = set()
+    if doubtful:
+        paths = pa.array({path for path, _ in doubtful}, pa.string())
+        for files in base.stream_live([*ADD.names, CANONICAL_PATH]):
+            named = files.filter(pc.is_in(files[CANONICAL_PATH], value_set=paths))
+            known |= {_file_key(each, own.uri) for each in add_files(named.select(ADD.names))}
+    return net_changes(commits, own.uri, known=doubtful & known)
+
+
+def _file_key(file: FileAction, table: str) -> FileKey:
+    """What identifies a file of a table."""
+    vector = file.deletion_vector
+    return canonical_path(file.path, table), vector.unique_id if vector else None
+
+
+def _doubtful_files(commits: Sequence[Commit], table: str) -> frozenset[FileKey]:
+    """Files that the base version may have, although their first action is an add."""
+    touched = _touched_files(commits, table)
+    return frozenset(key for key, each in touched.items() if _is_doubtful(each))
+
+
+def net_changes(
+    commits: Sequence[Commit], table: str, *, known: Collection[FileKey] = ()
+) -> NetChanges:
+    """Reduce the commits of a branch to one commit.
+
+    Args:
+        commits: All commits of the branch, ascending.
+        table: The root of the table.
+        known: The `_doubtful_files` that the base version has.
+    """
+    adds: list[AddFile] = []
+    removes: list[RemoveFile] = []
+    described: list[AddFile] = []
+    for key, each in _touched_files(commits, table).items():
+        was_live = isinstance(each.first, RemoveFile) or key in known
+        match each.last:
+            case AddFile() as add if not was_live:
+                adds.append(replace(add, data_change=True))
+            case AddFile() as add if isinstance(each.first, AddFile):
+                described.append(replace(add, data_change=False))
+            case RemoveFile() as remove if was_live:
+                removes.append(replace(remove, data_change=True))
+    return NetChanges(
+        adds=tuple(adds),
+        removes=tuple(removes),
+        described=tuple(described),
+        change_files=tuple(file for commit in commits for file in commit.cdc),
+        txns={txn.app_id: txn.version for commit in commits for txn in commit.transactions},
+        domains=tuple({d.domain: d for commit in commits for d in commit.domains}.values()),
+    )
+
+
+def _touched_files(commits: Iterable[Commit], table: str) -> dict[FileKey, _Touched]:
+    """The first and the last action of each file."""
+    found: dict[FileKey, _Touched] = {}
+    for commit in commits:
+        actions: list[FileAction] = [*remove_files(commit.removes), *add_files(commit.adds)]
+        for action in actions:
+            key = _file_key(action, table)
+            if key in found:
+                found[key].last = action
+            else:
+                found[key] = _Touched(first=action, last=action)
+    return found
+
+
+def _is_doubtful(touched: _Touched) -> bool:
+    return isinstance(touched.first, AddFile) and not touched.first.data_change

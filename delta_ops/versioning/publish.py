@@ -1,0 +1,438 @@
+"""Publish: one commit on main with the net changes of a branch.
+
+The commit is prepared on the base version, as if the branch were one long transaction. So the
+commit loop judges every commit that main got in the meantime. By default it depends on all rows of
+the table. With `rebase` it depends on the rows that the commits of the branch read.
+
+1. An entry in the journal closes the branch at the version to publish. Then the log of the branch
+   is listed again: a commit that came in between opens the branch again, and the next turn includes
+   that commit. A commit that comes later fails; see `log.refs.branches`.
+2. The commit carries a `txnId` that follows from the branch and its version. So a publication that
+   was killed, or whose answer was lost, is recognized by the next one, which takes over.
+3. If main has moved, nothing is committed, and the branch is opened again.
+4. A second entry records the version of main. If the branch was deleted meanwhile, a vacuum may
+   have deleted its files, so they are looked up.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow.compute as pc
+from msgspec.structs import replace
+
+from delta_ops.arguments import validate_arguments
+from delta_ops.clock import Clock, system_clock
+from delta_ops.errors import (
+    CommitConflictError,
+    CommitStateUnknownError,
+    DeltaOpsError,
+    InvalidRequestError,
+    PublishConflictError,
+    TableReplacedError,
+)
+from delta_ops.events import OnEvent, ignore
+from delta_ops.log import DeltaLog, Snapshot, TableOrPlace, log_of
+from delta_ops.log.commit_file import Commit, read_txn_id
+from delta_ops.log.refs.branches import find_branch
+from delta_ops.log.refs.journal import Change
+from delta_ops.log.refs.refs import Branch, Refs, refs_journal
+from delta_ops.log.segment import list_log
+from delta_ops.option_words import option
+from delta_ops.protocol.actions import AddFile, RemoveFile
+from delta_ops.protocol.file_paths import canonical_path, is_absolute
+from delta_ops.protocol.predicate import TRUE
+from delta_ops.protocol.stats.file_stats import parse_stats
+from delta_ops.storage.concurrency import run_parallel
+from delta_ops.transaction import Transaction, begin
+from delta_ops.transaction.branch_rules import reads_of, validate_branchable
+from delta_ops.transaction.changes import (
+    Add,
+    AddChangeFiles,
+    Define,
+    Describe,
+    Read,
+    Remove,
+    ReplaceVector,
+    SetBackTxns,
+    SetDomain,
+)
+from delta_ops.transaction.races.missing_files import validate_put_back
+from delta_ops.versioning.branches import put_branch
+from delta_ops.versioning.net_changes import NetChanges, branch_commits, load_net_changes
+
+OPERATION = "PUBLISH BRANCH"
+"""`operation` of commitInfo."""
+_TURNS = 20
+"""Turns in which other commits to the branch came first, before a publication gives up."""
+_MOST_ATTEMPTS = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishResult:
+    """The result of `publish`."""
+
+    branch: str
+    branch_version: int
+    """The published version of the branch."""
+    version: int | None
+    """The version of main that has the changes; None if the branch changes nothing."""
+    already_published: bool = False
+    """Whether an earlier call had published this version of the branch."""
+    added_files: int = 0
+    removed_files: int = 0
+
+
+def publish(
+    table: TableOrPlace,
+    branch: str,
+    *,
+    expected_branch_version: int | None = None,
+    rebase: bool = False,
+    user_metadata: str | None = None,
+    clock: Clock = system_clock,
+    on_event: OnEvent = ignore,
+) -> PublishResult:
+    """Commit the changes of a branch to main, in one commit or not at all.
+
+    The branch then takes no more commits; it stays readable until it is deleted. No data is read or
+    written. A second call does nothing.
+
+    Args:
+        table: A table's location or handle.
+        branch: The name of the branch.
+        expected_branch_version: Publish only this version of the branch, which was checked before.
+        rebase: Publish beside other commits on main, if they changed no row that the branch read.
+            If False, main must have the rows that the branch began with.
+        user_metadata: Any text, kept in commitInfo.
+        clock: Milliseconds since the Unix epoch.
+
+    Raises:
+        PublishConflictError: Main has moved, and its commits contradict the branch; nothing was
+            published.
+        InvalidRequestError: The branch is at another version than expected, or its commits cannot
+            be one commit: it has several commits and the change data feed is on, or it has
+            replaced the table.
+        VersionNotFoundError: There is no such branch, or its base version cannot be read.
+        CommitStateUnknownError: The store did not report whether the commit exists. Repeat the
+            call.
+        DeletedMeanwhileError: The branch and its files were deleted while it was published.
+        TableReplacedError: The table or the branch was deleted.
+        StorageError: The store failed. Repeat the call.
+
+    Examples:
+        >>> _ = create_branch("lake/orders", "audit")
+        >>> _ = da.delete(open_branch("lake/orders", "audit"), col("id") == 1)
+        >>> publish("lake/orders", "audit").version
+        1
+        >>> da.count_rows("lake/orders")
+        2
+    """
+    validate_arguments(publish, locals())
+    log = log_of(table).main
+    found = find_branch(log.storage, branch)
+    publication = _Publication(
+        log=log,
+        own=log.on_branch(found),
+        branch=found,
+        expected=expected_branch_version,
+        rebase=rebase,
+        user_metadata=user_metadata,
+        clock=clock,
+        on_event=on_event,
+        id=str(uuid.uuid4()),
+    )
+    return publication.run()
+
+
+@dataclass(slots=True, kw_only=True)
+class _Publication:
+    """One call of `publish`, which documents the fields."""
+
+    log: DeltaLog
+    own: DeltaLog
+    """The log of the branch."""
+    branch: Branch
+    expected: int | None
+    rebase: bool
+    user_metadata: str | None
+    clock: Clock
+    on_event: OnEvent
+    id: str
+
+    def run(self) -> PublishResult:
+        head = self._close()
+        if self.branch.published_version is not None:
+            return self._earlier_result(self.branch.published_version)
+        if head is None:
+            return PublishResult(
+                branch=self.branch.name, branch_version=self.branch.base_version, version=None
+            )
+        with self._opening_again():
+            net = load_net_changes(self.own, head)
+            landed = self._landed_version()
+            version = self._commit(head, net) if landed is None else landed
+        self._record(head, net, version)
+        return PublishResult(
+            branch=self.branch.name,
+            branch_version=head.version,
+            version=version,
+            already_published=landed is not None,
+            added_files=len(net.adds),
+            removed_files=len(net.removes),
+        )
+
+    def _close(self) -> Snapshot | None:
+        """Close the branch and return the version to publish; None if it has no commits.
+
+        A branch that a killed publication has closed stays closed at its version.
+        """
+        for _ in range(_TURNS):
+            if self.branch.published_version is not None:
+                return None
+            head = self.own.snapshot(self.branch.last_version)
+            self._validate_expected(head.version)
+            if head.version == self.branch.base_version:
+                return None
+            was_open = self.branch.last_version is None
+            self.branch = self._change(partial(_close_at, head.version, self.id), "close")
+            if self.branch.last_version != head.version:
+                continue  # another publication was first
+            if not was_open or self.own.snapshot().version == head.version:
+                return head
+            self._open()
+        raise CommitConflictError(
+            self.log.uri,
+            self.branch.base_version,
+            f"branch {self.branch.name!r} got other commits in each of {_TURNS} attempts to "
+            "publish it",
+        )
+
+    def _validate_expected(self, version: int) -> None:
+        if self.expected is not None and version != self.expected:
+            raise InvalidRequestError(
+                f"{self.log.uri}: branch {self.branch.name!r} is at version {version}, and "
+                f"version {self.expected} was expected; check that version, then publish it"
+            )
+
+    def _earlier_result(self, version: int) -> PublishResult:
+        last = self.branch.last_version
+        assert last is not None
+        self._validate_expected(last)
+        return PublishResult(
+            branch=self.branch.name, branch_version=last, version=version, already_published=True
+        )
+
+    @contextmanager
+    def _opening_again(self) -> Iterator[None]:
+        """Open the branch again if it was not published; not if that is unknown."""
+        try:
+            yield
+        except CommitStateUnknownError:
+            raise
+        except DeltaOpsError:
+            with suppress(DeltaOpsError):  # the first error is raised
+                self._open()
+            raise
+
+    def _open(self) -> None:
+        """Let the branch take commits, unless another publication is in charge."""
+
+        def reopen(branch: Branch) -> Branch:
+            is_ours = branch.publisher == self.id and branch.published_version is None
+            return replace(branch, last_version=None, publisher=None) if is_ours else branch
+
+        self.branch = self._change(reopen, "open")
+
+    def _change(self, change: Callable[[Branch], Branch], verb: str) -> Branch:
+        """Change the branch in the journal.
+
+        Raises:
+            TableReplacedError: The branch was deleted.
+        """
+
+        def decide(refs: Refs) -> Change[Refs] | None:
+            branch = refs.branches.get(self.branch.id)
+            if branch is None:
+                raise TableReplacedError(self.log.uri, "had a branch that was deleted")
+            changed = branch if branch.published_version is not None else change(branch)
+            if changed == branch:
+                return None
+            text = f"{verb} branch {branch.name} at version {changed.last_version}"
+            return Change(state=put_branch(refs, changed), text=text)
+
+        entry = refs_journal(self.log.storage).append(decide, self.clock)
+        return entry.state.branches[self.branch.id]
+
+    @property
+    def _txn_id(self) -> str:
+        """`commitInfo.txnId` of the commit on main."""
+        return str(uuid.uuid5(uuid.UUID(self.branch.id), f"publish {self.branch.last_version}"))
+
+    def _landed_version(self) -> int | None:
+        """The version that an earlier publication of the same version committed."""
+        first = self.branch.base_version + 1
+        listed = list_log(self.log.storage, self.log.log_directory, from_version=first).commits
+        versions = sorted(listed)
+        ids = run_parallel(lambda each: read_txn_id(self.log.storage, listed[each]), versions)
+        wanted = self._txn_id
+        return next((v for v, found in zip(versions, ids, strict=True) if found == wanted), None)
+
+    def _commit(self, head: Snapshot, net: NetChanges) -> int:
+        base = self.own.base
+        assert base
+        commits = branch_commits(self.own, head)
+        _validate_publishable(base, head, commits, net)
+        transaction = begin(self.log, snapshot=base, clock=self.clock, on_event=self.on_event)
+        _stage(transaction, base, head, net)
+        transaction.apply(*self._reads(base, head, commits))
+        transaction.draft.txn_id = self._txn_id
+        try:
+            result = transaction.commit(
+                operation=OPERATION,
+                parameters={
+                    "branch": self.branch.name,
+                    "branchId": self.branch.id,
+                    "baseVersion": base.version,
+                    "branchVersion": head.version,
+                },
+                user_metadata=self.user_metadata,
+                max_attempts=_MOST_ATTEMPTS + self._num_commits_since_base(),
+            )
+        except CommitConflictError as error:
+            raise self._conflict(error) from error
+        assert result.version is not None
+        return result.version
+
+    def _num_commits_since_base(self) -> int:
+        first = self.branch.base_version + 1
+        listing = list_log(self.log.storage, self.log.log_directory, from_version=first)
+        return len(listing.commits)
+
+    def _reads(self, base: Snapshot, head: Snapshot, commits: Sequence[Commit]) -> list[Read]:
+        """The rows that the publication depends on."""
+        # Conditions on a changed schema may name other columns than those of the base version.
+        if not self.rebase or head.schema != base.schema:
+            return [Read(predicate=TRUE, is_serial=True)]
+        return [read for commit in commits for read in reads_of(commit)]
+
+    def _conflict(self, error: CommitConflictError) -> PublishConflictError:
+        cure = f"Publish it with {option('rebase', True)} if the branch does not depend on that"
+        if self.rebase or error.kind not in ("concurrent append", "delete read"):
+            cure = "Create another branch, and make the changes again"
+        return PublishConflictError(
+            error.table,
+            error.version,
+            error.reason,
+            error.kind,
+            error.evidence,
+            self.branch.name,
+            cure,
+        )
+
+    def _record(self, head: Snapshot, net: NetChanges, version: int) -> None:
+        """Record the publication in the journal; if the branch is gone, look up its files."""
+        try:
+            self._change(
+                lambda branch: replace(
+                    branch, last_version=head.version, published_version=version
+                ),
+                "record publication of",
+            )
+        except TableReplacedError:
+            validate_put_back(net.adds, head, version)
+
+
+def _close_at(version: int, publisher: str, branch: Branch) -> Branch:
+    """The branch, closed at a version unless it was closed before."""
+    last = version if branch.last_version is None else branch.last_version
+    return replace(branch, last_version=last, publisher=publisher)
+
+
+def _validate_publishable(
+    base: Snapshot, head: Snapshot, commits: Sequence[Commit], net: NetChanges
+) -> None:
+    """Reject a branch whose commits cannot be one commit.
+
+    Raises:
+        InvalidRequestError: With the reason.
+    """
+    validate_branchable(head.definition, table=head.uri)
+    if head.metadata.id != base.metadata.id:
+        raise InvalidRequestError(
+            f"{head.uri}: the branch has replaced the table, so it cannot be published; replace "
+            "the table on main"
+        )
+    if not (base.definition.has_change_feed or head.definition.has_change_feed):
+        return
+    changing = [each for each in commits if len(each.adds) or len(each.removes) or each.cdc]
+    if len(changing) > 1 and net.change_files:
+        raise InvalidRequestError(
+            f"{head.uri}: the branch has {len(changing)} commits that change files, and the change "
+            "data feed (delta.enableChangeDataFeed) needs the changed rows of one commit; make the "
+            "changes in one commit on another branch, or append and overwrite only"
+        )
+    if any(not _changes_data(each) for each in changing):
+        raise InvalidRequestError(
+            f"{head.uri}: the branch has compacted files, which the change data feed "
+            "(delta.enableChangeDataFeed) would show as changed rows; make the changes on another "
+            "branch, and compact main after the publication"
+        )
+
+
+def _changes_data(commit: Commit) -> bool:
+    """Whether all file actions of a commit change data."""
+    return all(
+        pc.all(pc.fill_null(actions["dataChange"], True), min_count=0).as_py()
+        for actions in (commit.adds, commit.removes)
+    )
+
+
+def _stage(transaction: Transaction, base: Snapshot, head: Snapshot, net: NetChanges) -> None:
+    """Add the net changes to a transaction on main."""
+    if head.definition != base.definition:
+        changes_protocol = head.protocol != base.protocol
+        transaction.apply(Define(definition=head.definition, changes_protocol=changes_protocol))
+    now_ms = transaction.clock()
+    outside, adds, removes = _split_outside(net, base.uri)
+    for add, remove in outside:
+        file = replace(add, deletion_vector=remove.deletion_vector)
+        transaction.apply(ReplaceVector(file=file, vector=add.deletion_vector, now_ms=now_ms))
+    transaction.apply(
+        # The files stay for the retention from now on, not from their removal on the branch.
+        Remove(files=tuple(_date_removal(each, now_ms) for each in removes)),
+        Add(files=tuple(adds), num_rows=sum(map(_num_records, adds))),
+        Describe(files=net.described),
+        AddChangeFiles(files=net.change_files),
+        SetBackTxns(versions=net.txns),
+        *(SetDomain(domain=domain) for domain in net.domains),
+    )
+
+
+def _split_outside(
+    net: NetChanges, table: str
+) -> tuple[list[tuple[AddFile, RemoveFile]], list[AddFile], list[RemoveFile]]:
+    """Files outside of the table that got another vector, and all other adds and removes."""
+    removed = {canonical_path(each.path, table): each for each in net.removes}
+    outside: list[tuple[AddFile, RemoveFile]] = []
+    adds: list[AddFile] = []
+    for add in net.adds:
+        path = canonical_path(add.path, table)
+        if is_absolute(path) and path in removed:
+            outside.append((add, removed.pop(path)))
+        else:
+            adds.append(add)
+    return outside, adds, list(removed.values())
+
+
+def _date_removal(remove: RemoveFile, now_ms: int) -> RemoveFile:
+    return replace(remove, deletion_timestamp=now_ms)
+
+
+def _num_records(add: AddFile) -> int:
+    stats = parse_stats(add.stats)
+    return (stats.num_records or 0) if stats else 0
