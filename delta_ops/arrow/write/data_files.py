@@ -46,6 +46,8 @@ _PIECES_AHEAD = 2
 """Number of pieces that are sorted ahead of the current piece."""
 _FEW_BYTES = 1024 * 1024
 _AHEAD_BYTES = 64 * 1024 * 1024
+_CALL_BYTES, _CALL_FILES = 256 * 1024, 16
+"""Limits of the small files that a thread writes by one call."""
 _PERSISTED_FILES = 512
 """Files that are made durable together while others are written; many share one journal commit."""
 
@@ -103,7 +105,7 @@ def write_rows(
             if definition.partition_columns:
                 # Making many files durable one by one would take most of the time.
                 with Behind(partial(_persist, storage), _PERSISTED_FILES) as persisted:
-                    on_written = persisted.add if is_durable else None
+                    on_written = partial(_add_all, persisted) if is_durable else None
                     for held in _collect_writes(inputs, writer, definition, storage.uri):
                         _write_held(files, held, storage, on_written)
             else:
@@ -122,20 +124,46 @@ def _persist(storage: Storage, adds: Sequence[AddFile]) -> None:
     storage.persist(canonical_texts([add.path for add in adds], storage.uri))
 
 
+def _add_all(persisted: Behind[AddFile], adds: Iterable[AddFile]) -> None:
+    for add in adds:
+        persisted.add(add)
+
+
 def _write_held(
     files: WrittenFiles,
     held: Iterable[tuple[int, Callable[[], AddFile]]],
     storage: Storage,
-    on_written: Callable[[AddFile], object] | None,
+    on_written: Callable[[list[AddFile]], object] | None,
 ) -> None:
-    def write(write_file: Callable[[], AddFile]) -> AddFile:
-        add = write_file()
-        files.keep([add])
-        return add
+    def write(write_files: Iterable[Callable[[], AddFile]]) -> list[AddFile]:
+        adds = []
+        for write_file in write_files:
+            if files.is_over:
+                break
+            adds.append(write_file())
+            files.keep(adds[-1:])
+        return adds
 
-    writes = ((num_bytes, partial(write, each)) for num_bytes, each in held)
-    max_calls = LOCAL_WRITES if storage.has_native_input else MAX_CONCURRENCY
+    is_local = storage.has_native_input
+    grouped = _group(held, _CALL_FILES if is_local else 1)
+    writes = ((num_bytes, partial(write, each)) for num_bytes, each in grouped)
+    max_calls = LOCAL_WRITES if is_local else MAX_CONCURRENCY
     files.write_all(writes, _AHEAD_BYTES, max_calls, on_written=on_written)
+
+
+def _group(
+    held: Iterable[tuple[int, Callable[[], AddFile]]], max_files: int
+) -> Iterator[tuple[int, list[Callable[[], AddFile]]]]:
+    """Group the writes of very small files, because a thread needs as long to take over a call."""
+    total, group = 0, list[Callable[[], AddFile]]()
+    for num_bytes, write_file in held:
+        if group and (total + num_bytes > _CALL_BYTES or len(group) == max_files):
+            yield total, group
+            total, group = 0, []
+        total += num_bytes
+        group.append(write_file)
+    if group:
+        yield total, group
 
 
 def _collect_writes(
