@@ -14,7 +14,7 @@ import pytest
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, begin
-from delta_ops.clock import DAY_MS
+from delta_ops.clock import DAY_MS, system_clock
 from delta_ops.ddl import drop_table, generate_manifest
 from delta_ops.errors import (
     DeltaOpsError,
@@ -26,6 +26,7 @@ from delta_ops.errors import (
 )
 from delta_ops.log.refs.branches import branch_log_directory
 from delta_ops.maintenance import clean_up_log, create_checkpoint, health, restore, vacuum
+from delta_ops.maintenance.vacuum import request
 from delta_ops.maintenance.vacuum.candidates import VacuumMode
 from delta_ops.storage import open_storage
 from delta_ops.versioning import (
@@ -257,6 +258,15 @@ def test_a_vacuum_deletes_a_branch_a_day_after_its_expiry(table: Table) -> None:
     assert vacuum(table.log, clock=table.clock, dry_run=True).expired_branches == ()
     assert vacuum(table.log, clock=table.clock).expired_branches == ("x",)
     assert list_branches(table.log) == []
+
+
+def test_a_wrong_clock_of_the_machine_ends_no_branch(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_branch(table.log, "x")
+    monkeypatch.setattr(request, "system_clock", lambda: system_clock() + 365 * DAY_MS)
+    assert vacuum(table.log).expired_branches == ()
+    assert [branch.name for branch in list_branches(table.log)] == ["x"]
 
 
 @pytest.mark.parametrize("name", ["", "a..b", "/a", "-a", "a b", "a.lock", "a:b", "x" * 201])

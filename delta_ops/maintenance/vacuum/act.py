@@ -301,9 +301,6 @@ def begin_run(log: DeltaLog, request: VacuumRequest) -> VacuumRun:
     snapshot = log.snapshot()
     validate_vacuumable(snapshot)
     retention_ms = request.retention_ms(snapshot)
-    expired: tuple[str, ...] = ()
-    if not request.dry_run:
-        expired = branches.delete_expired_branches(log.storage, request.commit_clock)
     commits = None
     if is_logged(snapshot, request.log_commits):
         commits = VacuumCommits(
@@ -315,6 +312,10 @@ def begin_run(log: DeltaLog, request: VacuumRequest) -> VacuumRun:
             on_event=request.on_event,
         )
     now_ms = request.now_ms(snapshot.storage)
+    expired: tuple[str, ...] = ()
+    if not request.dry_run:
+        # By the store's clock, because a wrong clock of this machine must not end a branch.
+        expired = branches.delete_expired_branches(log.storage, lambda: now_ms)
     look = first_look(
         log,
         snapshot,
