@@ -139,7 +139,8 @@ WORDS: Mapping[str, Words] = {
     "max_row_group_bytes": Words(terminal="--max-row-group-size"),
     "keep_last": Words(terminal="--keep-last", run_config="vacuum_keep_last"),
     "batch_files": Words(),
-    "expires_in": Words(),
+    "expires_in": Words(terminal="--expires-in"),
+    "rebase": Words(terminal="--rebase"),
     "enforce_retention": Words(
         delta_tables="spark.databricks.delta.retentionDurationCheck.enabled=false",
         terminal="--no-enforce-retention",

@@ -19,6 +19,7 @@ from typing import Any
 import click
 
 from delta_ops.cli.alter import alter_command
+from delta_ops.cli.branches import branch_command
 from delta_ops.cli.health import health_command
 from delta_ops.cli.log import (
     backfill_statistics_command,
@@ -106,7 +107,7 @@ GROUPS: Mapping[str, Sequence[str]] = {
         "health",
         "advise",
     ),
-    "Change": ("alter", "tag", "convert", "clone", "manifest", "drop"),
+    "Change": ("alter", "tag", "branch", "convert", "clone", "manifest", "drop"),
     "Recover": ("restore", "revert", "repair"),
 }
 """The commands of each group; any other command is in the group of maintenance."""
@@ -137,6 +138,13 @@ EXAMPLES: Mapping[str, str] = {
     "clone": "clone lake/orders lake/orders_copy --version 3",
     "compact-log": "compact-log lake/orders",
     "convert": "convert lake/visits --partition day=date",
+    "branch": "branch lake/orders create audit",
+    "branch create": "branch lake/orders create audit --expires-in 2",
+    "branch delete": "branch lake/orders delete audit",
+    "branch diff": "branch lake/orders diff audit",
+    "branch list": "branch lake/orders list",
+    "branch publish": "branch lake/orders publish audit --expected-version 8",
+    "branch rename": "branch lake/orders rename audit audit/2026-11-29",
     "count": "count lake/orders --where \"country = 'NL'\"",
     "drop": "drop lake/orders --dry-run",
     "files": "files lake/orders --limit 20",
@@ -213,6 +221,7 @@ for _command in (
     properties_command,
     alter_command,
     tag_command,
+    branch_command,
     convert_command,
     clone_command,
     manifest_command,

@@ -149,8 +149,9 @@ def max_row_group_size_option(command: F) -> F:
 
 
 def version_options(command: F) -> F:
-    """Add `--version` and `--timestamp`, passed as `version` and `timestamp`."""
+    """Add `--version`, `--timestamp` and `--ref`, passed as `version`, `timestamp` and `ref`."""
     for option in (
+        click.option("--ref", help="The table at this tag or branch, such as tag:2026-11."),
         click.option(
             "--timestamp",
             metavar="TIME",
@@ -168,12 +169,18 @@ def open_table(table: str, storage_options: dict[str, Any]) -> DeltaLog:
 
 
 def open_snapshot(
-    table: str, storage_options: dict[str, Any], version: int | None, timestamp: str | None
+    table: str,
+    storage_options: dict[str, Any],
+    version: int | None,
+    timestamp: str | None,
+    ref: str | None,
 ) -> Snapshot:
     """Open the version that the command names; without one, the latest version."""
     if version is not None and timestamp is not None:
         raise click.UsageError("give --version or --timestamp, not both")
-    return open_table(table, storage_options).snapshot(version, timestamp)
+    if ref is not None and (version is not None or timestamp is not None):
+        raise click.UsageError("give --ref, or --version or --timestamp, not both")
+    return open_table(table, storage_options).snapshot(version, timestamp, ref=ref)
 
 
 def pairs_callback(

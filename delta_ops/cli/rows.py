@@ -69,13 +69,14 @@ def head_command(
     storage_options: dict[str, Any],
     version: int | None,
     timestamp: str | None,
+    ref: str | None,
     columns: list[str] | None,
     where: Predicate | None,
     limit: int,
     as_json: bool,
 ) -> None:
     """Show some rows, in no particular order."""
-    snapshot = open_snapshot(table, storage_options, version, timestamp)
+    snapshot = open_snapshot(table, storage_options, version, timestamp, ref)
     _show(da.to_batches(snapshot, columns, where), limit, as_json)
 
 
@@ -89,11 +90,12 @@ def count_command(
     storage_options: dict[str, Any],
     version: int | None,
     timestamp: str | None,
+    ref: str | None,
     where: Predicate | None,
     as_json: bool,
 ) -> None:
     """Count rows."""
-    snapshot = open_snapshot(table, storage_options, version, timestamp)
+    snapshot = open_snapshot(table, storage_options, version, timestamp, ref)
     num_rows = da.count_rows(snapshot, where)
     if as_json:
         show_json({"table": snapshot.uri, "version": snapshot.version, "num_rows": num_rows})
@@ -116,12 +118,13 @@ def schema_command(
     storage_options: dict[str, Any],
     version: int | None,
     timestamp: str | None,
+    ref: str | None,
     export: Path | None,
     arrow: bool,
     as_json: bool,
 ) -> None:
     """Show the columns with their types; with --json, the schema as in the log."""
-    snapshot = open_snapshot(table, storage_options, version, timestamp)
+    snapshot = open_snapshot(table, storage_options, version, timestamp, ref)
     if export is not None:
         da.export_schema(snapshot, export)
     if as_json:

@@ -49,10 +49,11 @@ def show_command(
     storage_options: dict[str, Any],
     version: int | None,
     timestamp: str | None,
+    ref: str | None,
     as_json: bool,
 ) -> None:
     """Show version, schema, protocol, properties and size."""
-    snapshot = open_snapshot(table, storage_options, version, timestamp)
+    snapshot = open_snapshot(table, storage_options, version, timestamp, ref)
     protocol = snapshot.protocol
     values = {
         "table": snapshot.uri,
@@ -141,12 +142,13 @@ def files_command(
     storage_options: dict[str, Any],
     version: int | None,
     timestamp: str | None,
+    ref: str | None,
     where: Predicate | None,
     limit: int | None,
     as_json: bool,
 ) -> None:
     """List live files by path; with --where, only files that may have matching rows."""
-    snapshot = open_snapshot(table, storage_options, version, timestamp)
+    snapshot = open_snapshot(table, storage_options, version, timestamp, ref)
     names = ("path", "size", "num_records", "modification_time", "partition_values")
     found = plan_columnar_scan(snapshot, names, where).sort_by("path")
     rows = list(islice(found.to_pylist(), limit))

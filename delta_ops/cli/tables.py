@@ -160,13 +160,14 @@ def clone_command(
     storage_options: dict[str, Any],
     version: int | None,
     timestamp: str | None,
+    ref: str | None,
     as_json: bool,
 ) -> None:
     """Create TARGET as a table of the files of SOURCE, without copying them.
 
     The files stay where they are: a vacuum of SOURCE deletes what TARGET still needs.
     """
-    snapshot = open_snapshot(source, storage_options, version, timestamp)
+    snapshot = open_snapshot(source, storage_options, version, timestamp, ref)
     result = ddl.shallow_clone(snapshot, target, storage_options=storage_options)
     num_files = result.metrics["sourceNumOfFiles"]
     if as_json:

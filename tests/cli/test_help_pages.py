@@ -115,6 +115,10 @@ NEED_MORE = {
     "alter cluster-by": "the feature is missing",
     "alter drop-constraint": "the constraint is missing",
     "alter drop-feature": "the feature is missing",
+    "branch delete": "the branch is missing",
+    "branch diff": "the branch is missing",
+    "branch publish": "the branch is missing",
+    "branch rename": "the branch is missing",
     "manifest": "column mapping is on",
     "tag delete": "the tag is missing",
 }

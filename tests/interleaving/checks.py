@@ -12,10 +12,11 @@ from itertools import permutations
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from delta_ops.log.checksum_write.verify import validate_checksum
-from delta_ops.versioning import Tag
+from delta_ops.versioning import Branch, Tag
 from tests.interleaving import dropped_tables
 from tests.interleaving.answers import untrue_answers, was_done_before
 from tests.interleaving.cases import Case
+from tests.interleaving.operations import branched_rows
 from tests.interleaving.readers import deltalake_differences, held_snapshot_differences
 from tests.interleaving.scenes import Rows, paths_in, rows_in, sort_rows
 
@@ -63,7 +64,7 @@ def _broken_promises(case: Case) -> Iterator[str]:
     yield from held_snapshot_differences(case, latest, log)
     yield from deltalake_differences(case, table)
     yield from _lost_versions(case, log)
-    yield from _lost_tags(case, log)
+    yield from _lost_refs(case, log)
 
 
 def _lost_versions(case: Case, log: DeltaLog) -> Iterator[str]:
@@ -90,8 +91,8 @@ def _lost_versions(case: Case, log: DeltaLog) -> Iterator[str]:
                 yield f"version {version} holds {found}, not {sort_rows(rows)}"
 
 
-def _lost_tags(case: Case, log: DeltaLog) -> Iterator[str]:
-    """Acknowledged tags that are missing or have other rows."""
+def _lost_refs(case: Case, log: DeltaLog) -> Iterator[str]:
+    """Acknowledged tags and branches that are missing or have other rows."""
     for name, outcome in case.run.outcomes.items():
         match outcome.value:
             case Tag(name=tag, version=version):
@@ -99,6 +100,12 @@ def _lost_tags(case: Case, log: DeltaLog) -> Iterator[str]:
                 expected = sort_rows(case.scene.versions[version])
                 if found != expected:
                     yield f"{name}: tag {tag} has rows {found}, not {expected}"
+            case Branch(name=branch, base_version=version):
+                found = rows_in(da.to_table(log.snapshot(ref=f"branch:{branch}")))
+                new = branched_rows(case.actors[name].role)
+                expected = sort_rows((*case.scene.versions[version], *new))
+                if found != expected:
+                    yield f"{name}: branch {branch} has rows {found}, not {expected}"
 
 
 def serial_outcomes(case: Case) -> list[Rows]:

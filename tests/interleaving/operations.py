@@ -26,7 +26,15 @@ from delta_ops.maintenance import (
     revert,
     vacuum,
 )
-from delta_ops.versioning import Tag, create_tag
+from delta_ops.versioning import (
+    Branch,
+    PublishResult,
+    Tag,
+    create_branch,
+    create_tag,
+    open_branch,
+    publish,
+)
 from tests.interleaving.scenes import Rows, Scene, rows_of
 from tests.interleaving.stepped_storage import SteppedStorage
 
@@ -174,6 +182,35 @@ def _tag(log: DeltaLog, scene: Scene, role: Role) -> Tag:
     return create_tag(log, f"tag-{role}", scene.restored[0], clock=scene.clock)
 
 
+def _branch(log: DeltaLog, scene: Scene, role: Role) -> Branch:
+    """Create a branch of an old version, and append to it."""
+    branch = _new_branch(log, scene, role, scene.restored[0])
+    da.write(begin(open_branch(log, branch.name), clock=scene.clock), rows_of(*branched_rows(role)))
+    return branch
+
+
+def _publish(log: DeltaLog, scene: Scene, role: Role) -> PublishResult:
+    """Create a branch of the latest version, append to it, and publish it."""
+    branch = _new_branch(log, scene, role, None)
+    da.write(begin(open_branch(log, branch.name), clock=scene.clock), rows_of(*branched_rows(role)))
+    return publish(log, branch.name, rebase=True, clock=scene.clock)
+
+
+def _new_branch(log: DeltaLog, scene: Scene, role: Role, version: int | None) -> Branch:
+    return create_branch(
+        log,
+        f"branch-{role}",
+        version=version,
+        expires_in=timedelta(days=36_500),
+        enforce_retention=False,
+        clock=scene.clock,
+    )
+
+
+def branched_rows(role: Role) -> Rows:
+    return ((40 + role, "b"),)
+
+
 def _create(log: DeltaLog, scene: Scene, role: Role) -> CommitResult:
     data = rows_of(*appended_rows(scene, role))
     transaction = begin(log, clock=scene.clock)
@@ -291,6 +328,13 @@ OPERATIONS = {
         Operation(name="vacuum-retaining", run=_vacuum_retaining, takes="old files", is_many=True),
         Operation(name="clean-up", run=_clean_up, takes="old commits", commits=False),
         Operation(name="tag", run=_tag, commits=False),
+        Operation(name="branch", run=_branch, commits=False),
+        Operation(
+            name="publish",
+            always_commits=True,
+            run=_publish,
+            effect=lambda rows, _scene, role: (*rows, *branched_rows(role)),
+        ),
         Operation(name="compact", run=_compact, commits=False),
         Operation(name="checkpoint", run=_checkpoint, commits=False),
         Operation(name="checkpoint-parts", run=_checkpoint_parts, commits=False),

@@ -25,6 +25,11 @@ DANGEROUS = [
 
 # A tag of an old version: its files are kept, or it is refused.
 TAGGED = [pair("tag", other) for other in ("vacuum", "vacuum-retaining", "clean-up", "tag")]
+# A branch of an old version, and a publication beside what may delete or move its files.
+BRANCHED = [
+    *(pair("branch", other) for other in ("vacuum", "vacuum-retaining", "clean-up", "branch")),
+    *(pair("publish", other) for other in ("append", "optimize", "restore", "vacuum", "publish")),
+]
 # One vacuum's END does not end another vacuum.
 VACUUMS = Meeting(("vacuum-retaining", "vacuum", "restore-other"))
 # A rewrite that loses one group to another writer commits the groups without a conflict.
@@ -76,4 +81,16 @@ def test_every_order_of_a_dangerous_trio_keeps_every_promise(
     with searching() as search:
         counts = search.explore(trio, "a third in between")
         report(search.report(f"{trio}, the third in between", counts))
+        assert not search.failures, search.verdict()
+
+
+@pytest.mark.long
+def test_every_order_of_a_branch_and_a_deletion_keeps_every_promise(
+    report: Callable[[str], None],
+) -> None:
+    counts = Counts()
+    with searching() as search:
+        for meeting in BRANCHED:
+            counts += search.explore(meeting, "two changes of turn")
+        report(search.report(f"{len(BRANCHED)} pairs, with two changes of turn", counts))
         assert not search.failures, search.verdict()

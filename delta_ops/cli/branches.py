@@ -1,0 +1,219 @@
+"""The command `branch`: commits beside main, published in one commit."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import click
+from msgspec.structs import asdict
+
+from delta_ops.cli.options import json_option, open_table, storage_options_option
+from delta_ops.cli.render import Group, moment_text, say, show_json, show_rows
+from delta_ops.clock import system_clock
+from delta_ops.protocol.values.wide_timestamps import utc_text
+from delta_ops.units import count_text, size_text
+from delta_ops.versioning import (
+    Branch,
+    create_branch,
+    delete_branch,
+    diff_branch,
+    list_branches,
+    publish,
+    rename_branch,
+)
+
+
+@click.group("branch", cls=Group)
+@click.argument("table")
+@click.pass_context
+def branch_command(context: click.Context, table: str) -> None:
+    """Commit beside main, and publish: branch TABLE COMMAND."""
+    context.obj = table
+
+
+@branch_command.command("create")
+@click.argument("name")
+@click.option("--version", type=click.IntRange(min=0), help="The latest version if not given.")
+@click.option("--ref", help="Begin with the version of this tag, such as tag:2026-11.")
+@click.option(
+    "--expires-in",
+    type=click.FloatRange(min=0, min_open=True, max=36_500),
+    metavar="DAYS",
+    help="How long the branch lives; a day less than removed files stay if not given.",
+)
+@click.option(
+    "--no-enforce-retention",
+    is_flag=True,
+    help="Allow a longer life: vacuums of other engines may delete files of the branch.",
+)
+@storage_options_option
+@json_option
+@click.pass_obj
+def create_command(
+    table: str,
+    storage_options: dict[str, Any],
+    name: str,
+    version: int | None,
+    ref: str | None,
+    expires_in: float | None,
+    no_enforce_retention: bool,
+    as_json: bool,
+) -> None:
+    """Create a branch; vacuum and log clean-up then keep what it needs."""
+    log = open_table(table, storage_options)
+    branch = create_branch(
+        log,
+        name,
+        version=version,
+        ref=ref,
+        expires_in=None if expires_in is None else timedelta(days=expires_in),
+        enforce_retention=not no_enforce_retention,
+    )
+    if as_json:
+        show_json({"table": log.uri, **_fields(branch)})
+    else:
+        say(
+            f"Branch {name} begins at version {branch.base_version}, and expires at "
+            f"{moment_text(branch.expires_ms)}."
+        )
+
+
+@branch_command.command("list")
+@storage_options_option
+@json_option
+@click.pass_obj
+def list_command(table: str, storage_options: dict[str, Any], as_json: bool) -> None:
+    """Show the branches of a table, by name."""
+    log = open_table(table, storage_options)
+    branches = list_branches(log)
+    if as_json:
+        show_json({"table": log.uri, "branches": [_fields(branch) for branch in branches]})
+    elif branches:
+        rows = [
+            (each.name, each.base_version, _state(each), moment_text(each.expires_ms))
+            for each in branches
+        ]
+        columns = ("branch", "base", "state", "expires")
+        show_rows(columns, rows, whole=("branch", "state", "expires"))
+    else:
+        say("The table has no branches.")
+
+
+@branch_command.command("delete")
+@click.argument("name")
+@storage_options_option
+@json_option
+@click.pass_obj
+def delete_command(table: str, storage_options: dict[str, Any], name: str, as_json: bool) -> None:
+    """Delete a branch, with its commits unless they were published."""
+    log = open_table(table, storage_options)
+    delete_branch(log, name)
+    if as_json:
+        show_json({"table": log.uri, "deleted": name})
+    else:
+        say(f"Deleted branch {name}. A full vacuum deletes its files later.")
+
+
+@branch_command.command("rename")
+@click.argument("name")
+@click.argument("new_name")
+@storage_options_option
+@json_option
+@click.pass_obj
+def rename_command(
+    table: str, storage_options: dict[str, Any], name: str, new_name: str, as_json: bool
+) -> None:
+    """Rename a branch."""
+    log = open_table(table, storage_options)
+    branch = rename_branch(log, name, new_name)
+    if as_json:
+        show_json({"table": log.uri, **_fields(branch)})
+    else:
+        say(f"Branch {name} is {new_name} now.")
+
+
+@branch_command.command("publish")
+@click.argument("name")
+@click.option(
+    "--expected-version",
+    type=click.IntRange(min=0),
+    help="Publish only this version of the branch, which was checked before.",
+)
+@click.option(
+    "--rebase",
+    is_flag=True,
+    help="Publish beside other commits on main, if they changed no row that the branch read.",
+)
+@storage_options_option
+@json_option
+@click.pass_obj
+def publish_command(
+    table: str,
+    storage_options: dict[str, Any],
+    name: str,
+    expected_version: int | None,
+    rebase: bool,
+    as_json: bool,
+) -> None:
+    """Commit the changes of a branch to main, in one commit or not at all."""
+    log = open_table(table, storage_options)
+    result = publish(log, name, expected_branch_version=expected_version, rebase=rebase)
+    if as_json:
+        fields = {each: getattr(result, each) for each in result.__slots__}
+        show_json({"table": log.uri, **fields})
+    elif result.version is None:
+        say(f"Branch {name} has no commits, so nothing was published.")
+    elif result.already_published:
+        say(f"Branch {name} was published before, as version {result.version}.")
+    else:
+        say(
+            f"Published version {result.branch_version} of branch {name} as version "
+            f"{result.version}: {count_text(result.added_files, 'file')} added, "
+            f"{result.removed_files:,} removed."
+        )
+
+
+@branch_command.command("diff")
+@click.argument("name")
+@storage_options_option
+@json_option
+@click.pass_obj
+def diff_command(table: str, storage_options: dict[str, Any], name: str, as_json: bool) -> None:
+    """Show what a publication of a branch would commit."""
+    log = open_table(table, storage_options)
+    diff = diff_branch(log, name)
+    if as_json:
+        show_json({"table": log.uri, **{each: getattr(diff, each) for each in diff.__slots__}})
+        return
+    say(
+        f"Branch {name} is at version {diff.branch_version} and began at version "
+        f"{diff.base_version} of main, which is at version {diff.main_version}."
+    )
+    for verb, paths, size in (
+        ("added", diff.added, diff.added_bytes),
+        ("removed", diff.removed, diff.removed_bytes),
+    ):
+        say(f"{count_text(len(paths), 'file')} {verb}, {size_text(size)}.")
+        for path in paths:
+            say(f"  {verb} {path}")
+    for change in diff.columns:
+        say(f"Column: {change}.")
+    for name_of_property in diff.properties:
+        say(f"Property: changed {name_of_property}.")
+
+
+def _state(branch: Branch) -> str:
+    if branch.published_version is not None:
+        return f"published as {branch.published_version}"
+    if branch.expires_ms < system_clock():
+        return "expired"
+    return "open" if branch.last_version is None else f"publishing {branch.last_version}"
+
+
+def _fields(branch: Branch) -> dict[str, Any]:
+    """The branch for JSON."""
+    fields = asdict(branch)
+    times = {name: utc_text(fields.pop(f"{name}_ms")) for name in ("created", "expires")}
+    del fields["publisher"]
+    return {**fields, **times, "state": _state(branch)}

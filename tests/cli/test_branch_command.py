@@ -1,0 +1,65 @@
+"""The command `branch`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+from click.testing import CliRunner
+
+import delta_ops.arrow as da
+from delta_ops.cli.main import cli
+from delta_ops.versioning import open_branch
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    done = CliRunner().invoke(cli, arguments)
+    return done.exit_code, done.output
+
+
+def test_a_branch_is_created_compared_published_and_deleted(tmp_path: Path) -> None:
+    table = str(tmp_path / "t")
+    da.write(table, pa.table({"id": [1]}))
+    assert run("branch", table, "list") == (0, "The table has no branches.\n")
+    code, text = run("branch", table, "create", "x", "--expires-in", "2")
+    assert (code, text[:45]) == (0, "Branch x begins at version 0, and expires at ")
+    assert run("branch", table, "rename", "x", "audit") == (0, "Branch x is audit now.\n")
+    data = pa.table({"id": [2, 3], "note": ["a", "b"]})
+    da.write(open_branch(table, "audit"), data, merge_schema=True)
+    code, text = run("branch", table, "diff", "audit")
+    assert code == 0
+    assert "at version 1 and began at version 0 of main, which is at version 0." in text
+    assert "Column: added note string." in text
+    code, text = run("branch", table, "diff", "audit", "--json")
+    assert (code, len(json.loads(text)["added"])) == (0, 1)
+    assert run("count", table, "--ref", "branch:audit") == (0, "3\n")
+    code, text = run("branch", table, "publish", "audit", "--expected-version", "0")
+    assert (code, text.count("\n")) == (1, 1)
+    code, text = run("branch", table, "publish", "audit", "--expected-version", "1")
+    assert (code, text) == (
+        0,
+        "Published version 1 of branch audit as version 1: 1 file added, 0 removed.\n",
+    )
+    code, text = run("branch", table, "publish", "audit", "--json")
+    assert json.loads(text)["already_published"] is True
+    code, text = run("branch", table, "list", "--json")
+    (branch,) = json.loads(text)["branches"]
+    assert (branch["state"], branch["expires"][-6:]) == ("published as 1", "+00:00")
+    assert run("branch", table, "list")[1].splitlines()[1].startswith("audit")
+    assert run("branch", table, "delete", "audit")[0] == 0
+    assert run("count", table) == (0, "3\n")
+
+
+def test_main_that_has_moved_is_one_sentence_with_the_option(tmp_path: Path) -> None:
+    table = str(tmp_path / "t")
+    da.write(table, pa.table({"id": [1]}))
+    run("branch", table, "create", "x")
+    da.write(open_branch(table, "x"), pa.table({"id": [2]}))
+    da.write(table, pa.table({"id": [3]}))
+    code, text = run("branch", table, "publish", "x")
+    assert (code, text.count("\n")) == (1, 1)
+    assert "Publish it with --rebase if" in text
+    assert run("branch", table, "publish", "x", "--rebase")[0] == 0
+    code, text = run("count", table, "--ref", "branch:x", "--version", "1")
+    assert (code, "give --ref" in text) == (2, True)

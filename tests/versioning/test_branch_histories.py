@@ -1,0 +1,260 @@
+"""Random histories of main, branches and tags, beside deltalake, against a model of rows.
+
+Each vacuum and clean-up is so late that it deletes every file that nothing needs. After each step
+main, every branch and every tag must have the rows of the model.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+import delta_ops.arrow as da
+from delta_ops import DeltaLog
+from delta_ops.clock import DAY_MS, system_clock
+from delta_ops.errors import InvalidRequestError, PublishConflictError, TableReplacedError
+from delta_ops.maintenance import clean_up_log, create_checkpoint, optimize, vacuum
+from delta_ops.versioning import (
+    create_branch,
+    create_tag,
+    delete_branch,
+    delete_tag,
+    list_branches,
+    list_tags,
+    open_branch,
+    publish,
+    rename_branch,
+)
+from tests.support.tables import rows_by_deltalake
+from tests.support.tiers import seeded
+
+Ids = frozenset[int]
+_LIFE = timedelta(days=1000)
+
+
+def late_clock() -> int:
+    return system_clock() + 60 * DAY_MS
+
+
+@dataclass
+class Expected:
+    """What a branch must hold."""
+
+    base: Ids
+    ids: Ids
+    is_published: bool = False
+
+
+@dataclass
+class History:
+    """A table, and the rows that it and its refs must hold."""
+
+    root: Path
+    chance: random.Random
+    main: Ids = frozenset()
+    branches: dict[str, Expected] = field(default_factory=dict)
+    tags: dict[str, Ids] = field(default_factory=dict)
+    number: int = 0
+    done: list[str] = field(default_factory=list)
+
+    @property
+    def log(self) -> DeltaLog:
+        return DeltaLog(self.root)
+
+    def new_ids(self) -> Ids:
+        first = self.number + 1
+        self.number += self.chance.randint(1, 3)
+        return frozenset(range(first, self.number + 1))
+
+    def begin(self) -> None:
+        self.main = self.new_ids()
+        da.write(self.root, rows_of(self.main), configuration={"delta.checkpointInterval": "5"})
+
+    def step(self) -> None:
+        name = self.chance.choice(list(_STEPS))
+        self.done.append(name)
+        _STEPS[name](self)
+
+    def change(self, log: DeltaLog, ids: Ids) -> Ids:
+        """Change rows of a log in some way; returns the rows after it."""
+        match self.chance.randint(0, 4):
+            case 0 | 1:
+                new = self.new_ids()
+                da.write(log, rows_of(new))
+                return ids | new
+            case 2 if ids:
+                gone = frozenset(self.chance.sample(sorted(ids), len(ids) // 2))
+                if gone:
+                    da.delete(log, f"id IN ({', '.join(map(str, sorted(gone)))})")
+                return ids - gone
+            case 3:
+                new = self.new_ids()
+                da.write(log, rows_of(new), mode="overwrite")
+                return new
+        optimize(log)
+        return ids
+
+    def change_main(self) -> None:
+        self.main = self.change(self.log, self.main)
+
+    def change_by_deltalake(self) -> None:
+        if self.chance.random() < 0.5:
+            new = self.new_ids()
+            write_deltalake(str(self.root), rows_of(new), mode="append")
+            self.main |= new
+        else:
+            DeltaTable(str(self.root)).optimize.compact()
+
+    def vacuum_by_deltalake(self) -> None:
+        DeltaTable(str(self.root)).vacuum(dry_run=False)
+
+    def vacuum(self) -> None:
+        late: dict[str, Any] = {
+            "retention": timedelta(0),
+            "enforce_retention": False,
+            "clock": late_clock,
+            "log_commits": self.chance.random() < 0.5,
+        }
+        if self.chance.random() < 0.3:
+            with suppress(InvalidRequestError):  # the log was cleaned up, so it must be a full one
+                vacuum(self.log, mode="lite", **late)
+        else:
+            vacuum(self.log, **late)
+
+    def clean_up(self) -> None:
+        if self.chance.random() < 0.5:
+            create_checkpoint(self.log)
+        clean_up_log(self.log, clock=late_clock)
+
+    def tag(self) -> None:
+        name = f"t{len(self.done)}"
+        create_tag(self.log, name)
+        self.tags[name] = self.main
+
+    def delete_a_tag(self) -> None:
+        if self.tags:
+            name = self.chance.choice(sorted(self.tags))
+            delete_tag(self.log, name)
+            del self.tags[name]
+
+    def branch(self) -> None:
+        name = self.chance.choice("abcd")
+        if name in self.branches:
+            return
+        options: dict[str, Any] = {}
+        base = self.main
+        if self.tags and self.chance.random() < 0.4:
+            tag = self.chance.choice(sorted(self.tags))
+            options, base = {"ref": f"tag:{tag}"}, self.tags[tag]
+        create_branch(self.log, name, expires_in=_LIFE, enforce_retention=False, **options)
+        self.branches[name] = Expected(base=base, ids=base)
+
+    def change_a_branch(self) -> None:
+        if not self.branches:
+            return self.branch()
+        name = self.chance.choice(sorted(self.branches))
+        expected, log = self.branches[name], open_branch(self.root, name)
+        if not expected.is_published:
+            expected.ids = self.change(log, expected.ids)
+            return None
+        with pytest.raises(TableReplacedError):
+            da.write(log, rows_of(self.new_ids()))
+        return None
+
+    def publish(self) -> None:
+        if not self.branches:
+            return
+        name = self.chance.choice(sorted(self.branches))
+        branch, rebase = self.branches[name], self.chance.random() < 0.5
+        try:
+            result = publish(self.log, name, rebase=rebase)
+        except PublishConflictError:
+            assert not branch.is_published
+            return
+        if branch.is_published or result.version is None:
+            assert result.already_published or branch.ids == branch.base
+            return
+        assert rebase or self.main == branch.base
+        self.main = (self.main - (branch.base - branch.ids)) | (branch.ids - branch.base)
+        branch.is_published = True
+
+    def delete_a_branch(self) -> None:
+        if self.branches:
+            name = self.chance.choice(sorted(self.branches))
+            delete_branch(self.log, name)
+            del self.branches[name]
+
+    def rename_a_branch(self) -> None:
+        free = sorted(set("abcd") - self.branches.keys())
+        if self.branches and free:
+            name = self.chance.choice(sorted(self.branches))
+            rename_branch(self.log, name, free[0])
+            self.branches[free[0]] = self.branches.pop(name)
+
+    def validate(self) -> None:
+        assert ids_of(self.root) == sorted(self.main), self.done
+        assert {each.name for each in list_branches(self.log)} == self.branches.keys()
+        assert {each.name for each in list_tags(self.log)} == self.tags.keys()
+        for name, branch in self.branches.items():
+            found = ids_of(self.root, ref=f"branch:{name}")
+            assert found == sorted(branch.ids), (name, self.done)
+        for name, ids in self.tags.items():
+            assert ids_of(self.root, ref=f"tag:{name}") == sorted(ids), (name, self.done)
+
+    def validate_in_deltalake(self) -> None:
+        found = sorted(row["id"] for row in rows_by_deltalake(self.root))
+        assert found == sorted(self.main), self.done
+
+
+_STEPS: dict[str, Callable[[History], None]] = {
+    "change main": History.change_main,
+    "change by deltalake": History.change_by_deltalake,
+    "vacuum by deltalake": History.vacuum_by_deltalake,
+    "vacuum": History.vacuum,
+    "clean up": History.clean_up,
+    "tag": History.tag,
+    "delete a tag": History.delete_a_tag,
+    "branch": History.branch,
+    "change a branch": History.change_a_branch,
+    "change a branch again": History.change_a_branch,
+    "publish": History.publish,
+    "publish again": History.publish,
+    "delete a branch": History.delete_a_branch,
+    "rename a branch": History.rename_a_branch,
+}
+
+
+def rows_of(ids: Ids) -> pa.Table:
+    return pa.table({"id": pa.array(sorted(ids), pa.int64())})
+
+
+def ids_of(root: Path, **options: Any) -> list[int]:
+    return sorted(da.to_table(root, **options)["id"].to_pylist())
+
+
+def run(history: History, steps: int) -> None:
+    history.begin()
+    for _ in range(steps):
+        history.step()
+        history.validate()
+    history.validate_in_deltalake()
+
+
+@pytest.mark.parametrize("case", [0, pytest.param(1, marks=pytest.mark.full)])
+def test_a_short_history_keeps_all_rows(case: int, tmp_path: Path) -> None:
+    run(History(tmp_path / "t", seeded(case)), 30)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("case", range(2, 12))
+def test_a_long_history_keeps_all_rows(case: int, tmp_path: Path) -> None:
+    run(History(tmp_path / "t", seeded(case)), 300)
