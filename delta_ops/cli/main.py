@@ -19,7 +19,6 @@ from typing import Any
 import click
 
 from delta_ops.cli.alter import alter_command
-from delta_ops.cli.branches import branch_command
 from delta_ops.cli.health import health_command
 from delta_ops.cli.log import (
     backfill_statistics_command,
@@ -31,12 +30,12 @@ from delta_ops.cli.maintain import maintain_command
 from delta_ops.cli.operation_command import operation_command
 from delta_ops.cli.optimize import optimize_command
 from delta_ops.cli.properties import properties_command
+from delta_ops.cli.refs import branch_command, tag_command
 from delta_ops.cli.render import Group, report_errors
 from delta_ops.cli.restore import repair_command, restore_command, revert_command
 from delta_ops.cli.rows import changes_command, count_command, head_command, schema_command
 from delta_ops.cli.show import advise_command, files_command, history_command, show_command
 from delta_ops.cli.tables import clone_command, convert_command, drop_command, manifest_command
-from delta_ops.cli.tags import tag_command
 from delta_ops.cli.vacuum import vacuum_command
 from delta_ops.maintenance.registry import OPERATIONS
 from delta_ops.option_words import Surface, speaking

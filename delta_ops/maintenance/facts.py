@@ -6,15 +6,18 @@ because the log does not say whether vacuum has run.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pyarrow as pa
 
+from delta_ops.errors import LogCorruptError, VersionNotFoundError
 from delta_ops.log import Snapshot
 from delta_ops.log.checkpoint.incomplete import misleading_files
+from delta_ops.log.refs.branches import BRANCHES_DIRECTORY
 from delta_ops.log.segment import LogListing
-from delta_ops.maintenance.kept_versions import KeptVersions, naming_refs
+from delta_ops.maintenance.kept_versions import KeptVersions, ref_of_error
 from delta_ops.maintenance.log_cleanup.act import plan_of_listed, plan_of_log
 from delta_ops.maintenance.log_cleanup.plan import LogCleanupPlan
 from delta_ops.maintenance.optimize.plan import plan_optimize
@@ -64,9 +67,13 @@ def load_facts(
     snapshot, tombstones = table.snapshot, table.tombstones
     horizon_ms = table.now_ms - snapshot.properties.deleted_file_retention_ms
     expired = len(tombstones_before(tombstones, horizon_ms))
-    with naming_refs(snapshot.storage):
-        cleanup = _cleanup(table, keep_versions)
-        is_there = expired > 0 and any_is_there(snapshot, tombstones, horizon_ms, keep)
+    refused: dict[str, tuple[str, ...]] = dict(refusals(snapshot))
+    cleanup = _plan_cleanup(table, keep_versions)
+    with _refusing(refused, "clean_up_log", snapshot):
+        cleanup = _plan_around_refs(table, cleanup, keep_versions)
+    is_there = expired > 0
+    with _refusing(refused, "vacuum", snapshot):
+        is_there = is_there and any_is_there(snapshot, tombstones, horizon_ms, keep)
     merging = plan_optimize(
         table.small_files, target_size_bytes=table.target_size_bytes, min_files=min_files
     )
@@ -82,14 +89,36 @@ def load_facts(
         cleanup_is_enabled=cleanup.is_enabled,
         expired_tombstones=expired,
         expired_file_is_there=is_there,
-        refused=refusals(snapshot),
+        refused=refused,
     )
 
 
-def _cleanup(table: LoadedTable, keep_versions: Collection[int]) -> LogCleanupPlan:
-    plan = _plan_cleanup(table, keep_versions)
+@contextmanager
+def _refusing(
+    refused: dict[str, tuple[str, ...]], operation: str, snapshot: Snapshot
+) -> Iterator[None]:
+    """Refuse an operation if a tag or branch cannot be read, which it would have to keep."""
+    try:
+        yield
+    except VersionNotFoundError as error:
+        ref = ref_of_error(snapshot.storage, error)
+        if ref is None:
+            raise
+        reason = f"{ref}, which cannot be read"
+    except LogCorruptError as error:
+        if not error.file.startswith(f"{BRANCHES_DIRECTORY}/"):
+            raise
+        reason = f"{error.file}, which is missing"
+    else:
+        return
+    refused[operation] = (*refused.get(operation, ()), reason)
+
+
+def _plan_around_refs(
+    table: LoadedTable, plan: LogCleanupPlan, keep_versions: Collection[int]
+) -> LogCleanupPlan:
     if not plan.commits + plan.checkpoints:
-        return plan  # the tags make no difference
+        return plan  # the refs make no difference
     kept = KeptVersions(table.snapshot.storage, keep_versions).load()
     return plan if kept <= frozenset(keep_versions) else _plan_cleanup(table, kept)
 

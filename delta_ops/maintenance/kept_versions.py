@@ -57,8 +57,7 @@ def naming_refs(storage: Storage) -> Iterator[None]:
     try:
         yield
     except VersionNotFoundError as error:
-        names = _names_by_version(refs_journal(storage).load().state)
-        name = next((n for v, n in names.items() if error.requested == f"version {v}"), None)
+        name = ref_of_error(storage, error)
         if name is None:
             raise
         kind = name.partition(" ")[0]
@@ -68,6 +67,12 @@ def naming_refs(storage: Storage) -> Iterator[None]:
             f"{error.reason}; nothing was deleted. Restore the log from a backup, or delete the "
             f"{kind} with versioning.delete_{kind}",
         ) from error
+
+
+def ref_of_error(storage: Storage, error: VersionNotFoundError) -> str | None:
+    """The ref whose version cannot be read, such as `tag 2026-11`; None for another version."""
+    names = _names_by_version(refs_journal(storage).load().state)
+    return next((n for v, n in names.items() if error.requested == f"version {v}"), None)
 
 
 def _names_by_version(refs: Refs) -> dict[int, str]:

@@ -78,7 +78,8 @@ class Facts:
     expired_file_is_there: bool
     """Whether a file of a sample of the expired tombstones still exists."""
     refused: Mapping[str, tuple[str, ...]]
-    """Operations that must not change the table, with the features that forbid them."""
+    """Operations that must not change the table, with the reasons: features, or a tag or branch
+    that cannot be read."""
 
     clustering: Clustering | None = None
     """The layout of a clustered table; None: not measured."""

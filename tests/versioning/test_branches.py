@@ -444,6 +444,8 @@ def test_a_branch_whose_commit_is_missing_stops_a_vacuum_by_name(table: Table) -
     with pytest.raises(LogCorruptError, match=r"of branch x is missing.*delete the branch"):
         vacuum(table.log, clock=table.clock)
     assert table.data_files() == before
+    (reason,) = health(table.log, clock=table.clock).figures.refused["vacuum"]
+    assert reason.endswith(f"{3:020}.json, which is missing")
 
 
 def test_a_branch_whose_base_is_lost_stops_a_vacuum_by_name(table: Table) -> None:

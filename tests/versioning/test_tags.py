@@ -24,7 +24,13 @@ from delta_ops.errors import (
 )
 from delta_ops.events import Event, Progress
 from delta_ops.log.refs.refs import begin_deletion, end_deletion, refs_journal
-from delta_ops.maintenance import clean_up_log, create_checkpoint, health, vacuum
+from delta_ops.maintenance import (
+    clean_up_log,
+    create_checkpoint,
+    health,
+    plan_maintenance,
+    vacuum,
+)
 from delta_ops.maintenance.vacuum.candidates import VacuumMode
 from delta_ops.storage import open_storage
 from delta_ops.versioning import create_tag, delete_tag, list_tags
@@ -377,6 +383,24 @@ def test_a_tag_whose_version_is_lost_stops_a_vacuum_by_name(
     with pytest.raises(VersionNotFoundError, match=r"version 1 \(tag kept\): .*delete the tag"):
         vacuum(table.log, clock=table.clock)
     assert table.data_files() == before
+
+
+def test_a_tag_whose_version_is_lost_stops_no_other_maintenance(
+    template: Table, tmp_path: Path
+) -> None:
+    table = template.copy(tmp_path / "t")
+    create_tag(table.log, "kept", version=1)
+    for version in range(3):  # as another engine's clean-up deletes them
+        (table.root / "_delta_log" / f"{version:020}.json").unlink()
+    table.write([9], mode="overwrite")
+    table.pass_time(days=40)
+    report = health(table.log, clock=table.clock)
+    reason = ("tag kept, which cannot be read",)
+    assert report.figures.refused == {"vacuum": reason, "clean_up_log": reason}
+    plan = plan_maintenance(table.log, clock=table.clock)
+    assert not {"vacuum", "clean_up_log"} & set(plan.operations)
+    delete_tag(table.log, "kept")
+    assert health(table.log, clock=table.clock).figures.refused == {}
 
 
 @pytest.mark.parametrize(

@@ -122,7 +122,10 @@ def _assess_damaged_checkpoints(figures: HealthFigures) -> Finding:
 
 def _assess_features(figures: HealthFigures) -> Finding:
     operations = ", ".join(figures.refused)
-    advice = f"{operations}: run them with an engine or a version of delta_ops that supports them"
+    advice = (
+        f"{operations}: run them with an engine or a version of delta_ops that supports them; if a "
+        "tag or branch cannot be read, restore the log from a backup, or delete that tag or branch"
+    )
     return Finding(
         measure="features",
         value=figures.unsupported,

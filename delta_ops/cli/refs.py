@@ -1,4 +1,4 @@
-"""The command `branch`: commits beside main, published in one commit."""
+"""The commands `tag` and `branch`: names of versions, and commits beside main."""
 
 from __future__ import annotations
 
@@ -15,13 +15,84 @@ from delta_ops.protocol.values.wide_timestamps import utc_text
 from delta_ops.units import count_text, size_text
 from delta_ops.versioning import (
     Branch,
+    Tag,
     create_branch,
+    create_tag,
     delete_branch,
+    delete_tag,
     diff_branch,
     list_branches,
+    list_tags,
     publish,
     rename_branch,
 )
+
+
+@click.group("tag", cls=Group)
+@click.argument("table")
+@click.pass_context
+def tag_command(context: click.Context, table: str) -> None:
+    """Name versions and keep them readable: tag TABLE COMMAND."""
+    context.obj = table
+
+
+@tag_command.command("create")
+@click.argument("name")
+@click.option("--version", type=click.IntRange(min=0), help="The latest version if not given.")
+@storage_options_option
+@json_option
+@click.pass_obj
+def create_tag_command(
+    table: str, storage_options: dict[str, Any], name: str, version: int | None, as_json: bool
+) -> None:
+    """Name a version; vacuum and log clean-up then keep what it needs."""
+    log = open_table(table, storage_options)
+    tag = create_tag(log, name, version)
+    if as_json:
+        show_json({"table": log.uri, **_tag_fields(tag)})
+    else:
+        say(f"Tag {tag.name} names version {tag.version}.")
+
+
+@tag_command.command("list")
+@storage_options_option
+@json_option
+@click.pass_obj
+def list_tags_command(table: str, storage_options: dict[str, Any], as_json: bool) -> None:
+    """Show the tags of a table, by name."""
+    log = open_table(table, storage_options)
+    tags = list_tags(log)
+    if as_json:
+        show_json({"table": log.uri, "tags": [_tag_fields(tag) for tag in tags]})
+    elif tags:
+        rows = [(tag.name, tag.version, moment_text(tag.created_ms)) for tag in tags]
+        show_rows(("tag", "version", "created"), rows, whole=("tag", "created"))
+    else:
+        say("The table has no tags.")
+
+
+@tag_command.command("delete")
+@click.argument("name")
+@storage_options_option
+@json_option
+@click.pass_obj
+def delete_tag_command(
+    table: str, storage_options: dict[str, Any], name: str, as_json: bool
+) -> None:
+    """Delete a tag; a vacuum may then delete files that only its version needs."""
+    log = open_table(table, storage_options)
+    delete_tag(log, name)
+    if as_json:
+        show_json({"table": log.uri, "deleted": name})
+    else:
+        say(f"Deleted tag {name}. Its name is never given again.")
+
+
+def _tag_fields(tag: Tag) -> dict[str, Any]:
+    """The tag for JSON."""
+    fields = asdict(tag)
+    created = utc_text(fields.pop("created_ms"))
+    return {**fields, "created": created}
 
 
 @click.group("branch", cls=Group)
@@ -50,7 +121,7 @@ def branch_command(context: click.Context, table: str) -> None:
 @storage_options_option
 @json_option
 @click.pass_obj
-def create_command(
+def create_branch_command(
     table: str,
     storage_options: dict[str, Any],
     name: str,
@@ -71,7 +142,7 @@ def create_command(
         enforce_retention=not no_enforce_retention,
     )
     if as_json:
-        show_json({"table": log.uri, **_fields(branch)})
+        show_json({"table": log.uri, **_branch_fields(branch)})
     else:
         say(
             f"Branch {name} begins at version {branch.base_version}, and expires at "
@@ -83,12 +154,12 @@ def create_command(
 @storage_options_option
 @json_option
 @click.pass_obj
-def list_command(table: str, storage_options: dict[str, Any], as_json: bool) -> None:
+def list_branches_command(table: str, storage_options: dict[str, Any], as_json: bool) -> None:
     """Show the branches of a table, by name."""
     log = open_table(table, storage_options)
     branches = list_branches(log)
     if as_json:
-        show_json({"table": log.uri, "branches": [_fields(branch) for branch in branches]})
+        show_json({"table": log.uri, "branches": [_branch_fields(branch) for branch in branches]})
     elif branches:
         rows = [
             (each.name, each.base_version, _state(each), moment_text(each.expires_ms))
@@ -105,7 +176,9 @@ def list_command(table: str, storage_options: dict[str, Any], as_json: bool) -> 
 @storage_options_option
 @json_option
 @click.pass_obj
-def delete_command(table: str, storage_options: dict[str, Any], name: str, as_json: bool) -> None:
+def delete_branch_command(
+    table: str, storage_options: dict[str, Any], name: str, as_json: bool
+) -> None:
     """Delete a branch, with its commits unless they were published."""
     log = open_table(table, storage_options)
     delete_branch(log, name)
@@ -121,14 +194,14 @@ def delete_command(table: str, storage_options: dict[str, Any], name: str, as_js
 @storage_options_option
 @json_option
 @click.pass_obj
-def rename_command(
+def rename_branch_command(
     table: str, storage_options: dict[str, Any], name: str, new_name: str, as_json: bool
 ) -> None:
     """Rename a branch."""
     log = open_table(table, storage_options)
     branch = rename_branch(log, name, new_name)
     if as_json:
-        show_json({"table": log.uri, **_fields(branch)})
+        show_json({"table": log.uri, **_branch_fields(branch)})
     else:
         say(f"Branch {name} is {new_name} now.")
 
@@ -211,7 +284,7 @@ def _state(branch: Branch) -> str:
     return "open" if branch.last_version is None else f"publishing {branch.last_version}"
 
 
-def _fields(branch: Branch) -> dict[str, Any]:
+def _branch_fields(branch: Branch) -> dict[str, Any]:
     """The branch for JSON."""
     fields = asdict(branch)
     times = {name: utc_text(fields.pop(f"{name}_ms")) for name in ("created", "expires")}
