@@ -247,6 +247,7 @@ SURFACES = [
                 **{f"{option.name}x": "1" for option in OPTIONS if use in option.used_by},
                 "where": "id = 1",
                 "header": "true",
+                **({} if "write" in use.value else {"delta.versionAsOf": "1"}),
                 "spark.sql.shuffle.partitions": "1",
             },
             {option.name: "1" for option in OPTIONS if is_unusable(option, use)},

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from delta_ops.log import HistoryEntry, Snapshot
 from delta_ops.maintenance import RestorePlan
+from delta_ops.protocol.columns.mapping import logical_path
 from delta_ops.protocol.features import features_of_readers, features_of_writers
 from delta_ops.protocol.schema.column_names import name_of_path
 from delta_ops.spark.file_uris import spark_path
@@ -69,7 +70,7 @@ def detail_frame(spark: SparkSession, snapshot: Snapshot, modified_ms: int | Non
         None if created_ms is None else _time(created_ms),
         None if modified_ms is None else _time(modified_ms),
         list(snapshot.partition_columns),
-        [name_of_path(path) for path in snapshot.clustering_columns],
+        [name_of_path(logical_path(path, snapshot.schema)) for path in snapshot.clustering_columns],
         snapshot.num_files,
         snapshot.size_bytes,
         dict(metadata.configuration),

@@ -21,6 +21,7 @@ from delta_ops.errors import (
     naming_table,
 )
 from delta_ops.events import DataFilesStaged, OnEvent, WriteStarted
+from delta_ops.log import Snapshot
 from delta_ops.log.delta_log import log_of
 from delta_ops.option_words import option
 from delta_ops.protocol.actions import AddCdcFile, AddFile
@@ -91,10 +92,8 @@ def _write(
 ) -> CommitResult:
     table = transaction.log.uri
     transaction.on_event(WriteStarted(table=table))
-    if transaction.snapshot is not None and request.epoch is None:
-        known = transaction.snapshot.metadata.configuration
-        for reason in ignored_properties(known, request.configuration or {}):
-            logger.warning("%s: %s", table, reason)
+    if request.epoch is None:  # a stream reports them when it starts
+        report_ignored_properties(transaction.snapshot, request.configuration)
     _change_columns(transaction, request, partial(engine.schema_of, data))
     target = transaction.target
     rules = [*request.source_rules]
@@ -125,6 +124,19 @@ def _write(
     finally:
         if not transaction.may_be_committed:
             engine.discard(transaction.log.storage, staged.adds)
+
+
+def report_ignored_properties(
+    snapshot: Snapshot | None, configuration: Mapping[str, str] | None
+) -> None:
+    """Log a warning for each property of a request that an existing table has otherwise.
+
+    Raises:
+        InvalidRequestError: A property is unknown, or has an invalid value.
+    """
+    if snapshot is not None and configuration:
+        for reason in ignored_properties(snapshot.metadata.configuration, configuration):
+            logger.warning("%s: %s", snapshot.uri, reason)
 
 
 def _commit_rows(

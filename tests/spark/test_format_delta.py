@@ -249,6 +249,18 @@ def test_a_table_takes_new_columns(tmp_path: Path, delta: SparkSession) -> None:
     assert load(delta, tmp_path).columns == ["id", "p"]
 
 
+def test_settings_without_an_effect_are_reported(
+    tmp_path: Path, delta: SparkSession, caplog: pytest.LogCaptureFixture
+) -> None:
+    numbers(delta, 1).write.format("delta").save(str(tmp_path))
+    assert caplog.messages == []
+    writer = numbers(delta, 2).write.format("delta").mode("append")
+    writer.options(**{"overwriteSchema": "true", "delta.appendOnly": "true"}).save(str(tmp_path))
+    ignored, kept = sorted(caplog.messages, key=lambda text: "delta.appendOnly" in text)
+    assert ignored.startswith("overwriteSchema has no effect")
+    assert "delta.appendOnly = 'true' is for a new table" in kept
+
+
 def test_a_write_is_done_once(tmp_path: Path, delta: SparkSession) -> None:
     writer = numbers(delta, 1).write.format("delta").mode("append").option("userMetadata", "why")
     for version in (1, 1, 0, 2):

@@ -67,6 +67,18 @@ def test_each_batch_is_there_once_wherever_the_query_was_killed(
     assert numbers_in(tmp_path / "target") == [0, 1, 2, 3, 4, 5]
 
 
+def test_properties_that_the_target_has_otherwise_are_reported_once(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    append(tmp_path / "source", 0, 1)
+    run(spark, tmp_path, configuration={"owner": "a team"})
+    append(tmp_path / "source", 2, 3)
+    append(tmp_path / "source", 4, 5)
+    assert "for a new table" not in caplog.text
+    run(spark, tmp_path, configuration={"owner": "another"})
+    assert caplog.text.count("the property owner = 'another' is for a new table") == 1
+
+
 def test_a_relative_checkpoint_is_where_a_relative_table_is(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,6 +17,7 @@ from delta_ops.protocol.schema import (
     StructField,
     StructType,
     find_field,
+    leaves,
     map_structs,
 )
 
@@ -76,3 +77,9 @@ def physical_path(path: ColumnPath, schema: StructType) -> ColumnPath:
     if len(path) == 1 or not isinstance(field.data_type, StructType):
         return (physical_name(field), *path[1:])
     return (physical_name(field), *physical_path(path[1:], field.data_type))
+
+
+def logical_path(path: ColumnPath, schema: StructType) -> ColumnPath:
+    """The names of a leaf column as users see them; the path itself if no column has it."""
+    found = (each for each, _ in leaves(schema) if physical_path(each, schema) == path)
+    return next(found, path)

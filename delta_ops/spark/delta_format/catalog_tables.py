@@ -22,7 +22,9 @@ def find_location(spark: SparkSession, name: str) -> str | None:
     try:
         if not spark.catalog.tableExists(name):
             return None
-        rows = spark.sql(f"DESCRIBE TABLE EXTENDED {name}").collect()
+        # As an argument: in the text, Spark would replace session variables in the name.
+        described = "DESCRIBE TABLE EXTENDED IDENTIFIER(:name)"
+        rows = spark.sql(described, {"name": name}).collect()
     except PySparkException as error:
         raise InvalidRequestError(
             f"{name}: the session's catalog cannot look it up "

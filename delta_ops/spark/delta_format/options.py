@@ -319,8 +319,13 @@ def _version_of(name: str, text: str) -> int:
 
 def _validate_unknown(use: Use, name: str) -> None:
     lower = name.lower()
-    if lower.startswith((PROPERTY, *_HADOOP)):
+    if lower.startswith(_HADOOP) or (lower.startswith(PROPERTY) and use in _WRITES):
         return
+    if lower.startswith(PROPERTY):
+        raise InvalidRequestError(
+            f"{name} is a table property, which {use.value} cannot set; leave it out, or give an "
+            "option of the reader without the prefix delta."
+        )
     plain = lower.replace("_", "").replace("-", "").strip()
     close = difflib.get_close_matches(plain, _BY_NAME, n=1, cutoff=_CLOSE)
     if close:

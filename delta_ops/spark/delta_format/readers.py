@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from delta_ops.errors import InvalidRequestError
-from delta_ops.log import DeltaLog
+from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.spark.delta_format.calls import Calls
 from delta_ops.spark.delta_format.options import Options, Use, instant_of, options_for
 from delta_ops.spark.read.changes import read_changes
@@ -48,6 +48,24 @@ def load(
         rows = _read_version(spark, place, options, storage_options)
     _validate_schema(calls.schema, rows, place)
     return rows
+
+
+def open_version(
+    spark: SparkSession, calls: Calls, storage_options: Mapping[str, Any] | None
+) -> Snapshot:
+    """Open the version that `load` reads; the latest version for changes.
+
+    Raises:
+        InvalidRequestError: An option is not supported.
+        TableNotFoundError: The table does not exist.
+        VersionNotFoundError: The version does not exist.
+    """
+    options = options_for(Use.READ, calls.options)
+    place = place_of(options, None, "load")
+    if _reads_changes(options):
+        return log_at(place, options, storage_options).snapshot()
+    log, version, timestamp, ref = _chosen_version(spark, place, options, storage_options)
+    return log.snapshot(version, timestamp, ref=ref)
 
 
 def load_stream(
@@ -130,6 +148,16 @@ def _read_version(
             f"{chosen[0]} chooses the changes to read, so it needs readChangeFeed=true; to read a "
             "version of the table, use versionAsOf or timestampAsOf"
         )
+    log, version, timestamp, ref = _chosen_version(spark, place, options, storage_options)
+    if version is None and timestamp is None and ref is None:
+        return read_latest(spark, log.snapshot())
+    return read(spark, log, version=version, timestamp=timestamp, ref=ref)
+
+
+def _chosen_version(
+    spark: SparkSession, place: str, options: Options, storage_options: Mapping[str, Any] | None
+) -> tuple[DeltaLog, int | None, datetime | None, str | None]:
+    """The table, and the version, time or ref that the options or the path choose."""
     version = options.version("versionAsOf")
     time_zone = session_time_zone(spark)
     timestamp = options.instant("timestampAsOf", time_zone)
@@ -137,10 +165,7 @@ def _read_version(
     if version is None and timestamp is None and ref is None:
         log = log_at(place, options, storage_options)
         place, version, timestamp = _travel_in_path(place, time_zone, log)
-    log = log_at(place, options, storage_options)
-    if version is None and timestamp is None and ref is None:
-        return read_latest(spark, log.snapshot())
-    return read(spark, log, version=version, timestamp=timestamp, ref=ref)
+    return log_at(place, options, storage_options), version, timestamp, ref
 
 
 def _travel_in_path(

@@ -21,17 +21,19 @@ from pyspark.sql import DataFrame, SparkSession
 
 from delta_ops.arguments import validate_arguments
 from delta_ops.errors import InvalidRequestError
+from delta_ops.log import Snapshot
 from delta_ops.option_words import Surface, speaking
 from delta_ops.spark.delta_format.calls import NOTES, NOTES_OF_WRITE_TO, Calls, calls_of, remember
 from delta_ops.spark.delta_format.catalog_tables import plain_path
 from delta_ops.spark.delta_format.dispatch import ACTS, Act
-from delta_ops.spark.delta_format.readers import load
+from delta_ops.spark.delta_format.readers import load, open_version
 from delta_ops.spark.delta_format.sql_source import (
     SqlUnavailableError,
     names_paths,
     provide,
     withdraw,
 )
+from delta_ops.spark.delta_format.sql_statements import Tables
 from delta_ops.spark.versions import is_connect
 
 logger = logging.getLogger(__name__)
@@ -136,13 +138,22 @@ def unregister(spark: SparkSession) -> None:
 
 def _provide_sql(spark: SparkSession) -> None:
     try:
-        provide(spark, _open_for_sql)
+        provide(spark, Tables(_read_for_sql, _open_for_sql))
     except SqlUnavailableError as error:
         logger.warning("SQL of this session does not read Delta tables: %s", error)
 
 
-def _open_for_sql(spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
+def _read_for_sql(spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
     """Read a table that a SQL statement names, with the options of its catalog entry."""
+    return load(spark, _calls_for_sql(spark, options), None, _registration.storage_options)
+
+
+def _open_for_sql(spark: SparkSession, options: Mapping[str, str]) -> Snapshot:
+    """Open the version that `_read_for_sql` reads."""
+    return open_version(spark, _calls_for_sql(spark, options), _registration.storage_options)
+
+
+def _calls_for_sql(spark: SparkSession, options: Mapping[str, str]) -> Calls:
     known = {
         name.lower(): (name, plain_path(value) if name.lower() == "path" else value)
         for name, value in options.items()
@@ -155,7 +166,7 @@ def _open_for_sql(spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
             "location, CREATE TABLE name USING delta LOCATION '/path', or CREATE TEMPORARY VIEW "
             "name USING delta OPTIONS (path '/path')"
         )
-    return load(spark, Calls(options=known), None, _registration.storage_options)
+    return Calls(options=known)
 
 
 def _refuse_delta_spark(spark: SparkSession) -> None:

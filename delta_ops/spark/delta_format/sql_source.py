@@ -9,7 +9,8 @@ the rows of a table.
 2. The rows are the rows of the latest version at planning time, as a plan over our file index. The
    class adds the columns and filters of the query to this plan. Spark therefore prunes columns,
    partitions and files, and starts no Python worker.
-3. All other statements on a table are rejected, and the error names the call to make instead.
+3. Descriptions of a table come from its log. All other statements on a table are rejected, and the
+   error names the call to make instead (`sql_statements`).
 
 The Java code depends on Spark internals, as the file index does.
 """
@@ -19,7 +20,7 @@ from __future__ import annotations
 import contextlib
 import json
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -30,55 +31,25 @@ from delta_ops.errors import InvalidRequestError
 from delta_ops.option_words import Surface, spoken_on
 from delta_ops.spark.callbacks import Callback, accept_callbacks
 from delta_ops.spark.compiled import OBSTACLES, first_line, instance_on_executors
-from delta_ops.spark.delta_format.catalog_tables import plain_path
+from delta_ops.spark.delta_format.sql_statements import (
+    DESCRIBES,
+    DESCRIPTION,
+    MOVES,
+    NAMES_A_TABLE,
+    SAYS_MORE,
+    Options,
+    Tables,
+    describe,
+    details_of_path,
+    refusal_of,
+    refusal_of_details,
+    refusal_of_name,
+)
 from delta_ops.spark.versions import is_connect
 
 _CLASS = "delta.DefaultSource"
 _REGISTER = "org.apache.spark.sql.sources.DataSourceRegister"
 _CATALOG, _CATALOG_CLASS = "spark.sql.catalog.delta", "delta.PathCatalog"
-
-_DDL = "delta_ops.ddl."
-_PROPERTIES = _DDL + "set_properties({path}, {{'name': 'value'}})"
-_UNSET = _DDL + "set_properties({path}, {{'name': None}})"
-_CLUSTERING = _DDL + "cluster_by({path}, ['column'])"
-_COLUMNS = _DDL + "add_columns({path}, [NewColumn(name='column', data_type='type')])"
-_COLUMN = " or ".join(
-    _DDL + call
-    for call in (
-        "set_comment({path}, 'column', 'text')",
-        "set_default({path}, 'column', 'literal')",
-        "change_type({path}, 'column', 'type')",
-    )
-)
-_PARTITIONS = "spark.read.format('delta').load({path}).select('column').distinct()"
-_CONFIGURATION = "DeltaLog({path}).snapshot().metadata.configuration"
-_CALLS: Mapping[str, str] = {
-    "AlterTableSetPropertiesCommand": _PROPERTIES,
-    "SetTableProperties": _PROPERTIES,
-    "AlterTableUnsetPropertiesCommand": _UNSET,
-    "UnsetTableProperties": _UNSET,
-    "AlterTableClusterBy": _CLUSTERING,
-    "CommentOnTable": _DDL + "set_table_comment({path}, 'text')",
-    "AlterTableChangeColumnCommand": _COLUMN,
-    "AlterColumn": _COLUMN,
-    "AlterColumns": _COLUMN,
-    "AddColumns": _COLUMNS,
-    "AlterTableAddColumnsCommand": _COLUMNS,
-    "AlterTableCollation": "nothing: a Delta table has no collation for all columns",
-    "CreateTableLikeCommand": _DDL + "shallow_clone({path}, target)",
-}
-"""The call to make instead of a statement, by Catalyst class; Spark itself rejects the others."""
-_ANSWERS: Mapping[str, str] = {
-    "ShowPartitionsCommand": _PARTITIONS,
-    "ShowPartitions": _PARTITIONS,
-    "ShowTablePropertiesCommand": _CONFIGURATION,
-    "ShowTableProperties": _CONFIGURATION,
-}
-"""The call to make instead of a query, by Catalyst class."""
-_NAMES_A_TABLE = "CreateDataSourceTableCommand"
-
-Open = Callable[[SparkSession, Mapping[str, str]], DataFrame]
-"""Reads the latest version of a table, with the options of a query."""
 
 _provided: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 """Our Java class by Spark context, for contexts where SQL supports the provider."""
@@ -88,7 +59,7 @@ class SqlUnavailableError(Exception):
     """This session or Spark version does not support the source."""
 
 
-def provide(spark: SparkSession, open_table: Open) -> None:
+def provide(spark: SparkSession, tables: Tables) -> None:
     """Let SQL read tables with the provider "delta", in all sessions of this process.
 
     Args:
@@ -101,7 +72,7 @@ def provide(spark: SparkSession, open_table: Open) -> None:
         accept_callbacks(spark)
         context = spark.sparkContext
         source = instance_on_executors(spark, _CLASS, {_REGISTER: _CLASS})
-        source.use(Callback(_Answers(context, open_table).answer, context))
+        source.use(Callback(_Answers(context, tables).answer, context))
         source.guard(spark._jsparkSession)
         _provided[context] = source
         _name_catalog(spark)
@@ -159,25 +130,59 @@ class _Answers(NamedTuple):
     """Handles calls of the Java source for one Spark context."""
 
     context: Any
-    open_table: Open
+    tables: Tables
 
     @spoken_on(Surface.SQL)
     def answer(self, question: Any) -> Any:
-        """Open a table, or return the reason to reject a statement; None if it is allowed."""
+        """Open a table, or answer to a statement on one."""
         if isinstance(question[0], str):
-            return _refusal_of(*question)
+            statement, session, options, detail, known = question
+            return self._answer_to(statement, self._session(session), dict(options), detail, known)
         session, options, known = question
-        table = _Table(SparkSession(self.context, session), dict(options), self.open_table)
+        table = _Table(self._session(session), dict(options), self.tables.read)
         if known is not None:
             table.validate_known(StructType.fromJson(json.loads(known)))
         return Callback(table.answer, self.context)
+
+    def _session(self, session: Any) -> SparkSession:
+        return SparkSession(self.context, session)
+
+    def _answer_to(
+        self, statement: str, spark: SparkSession, options: Options, detail: str, known: Any
+    ) -> Any:
+        """Return the reason to reject a statement, or a description; None leaves it to Spark."""
+        place = next((text for name, text in options.items() if name.lower() == "path"), "")
+        if statement == MOVES:
+            self.tables.open(spark, {"path": detail})  # which rejects a place without a table
+            return None
+        if statement == NAMES_A_TABLE and detail == SAYS_MORE:
+            return refusal_of_details(place)
+        if statement not in (NAMES_A_TABLE, *DESCRIBES):
+            return refusal_of(statement, place, detail)
+        given = json.loads(detail) if statement == NAMES_A_TABLE else None
+        if given is not None and not given["fields"]:
+            return None
+        columns = self.tables.read(spark, options).schema
+        snapshot = self.tables.open(spark, options)
+        if given is not None:
+            return refusal_of_name(place, StructType.fromJson(given), columns, snapshot)
+        if known is not None:
+            details = [tuple(row) for row in DataFrame(known, spark).collect()]
+        else:
+            details = details_of_path(place) if detail else []
+        return spark.createDataFrame(describe(columns, snapshot, details), DESCRIPTION)._jdf
 
 
 class _Table:
     """A table that Spark SQL reads; its columns are as they were when it was opened."""
 
-    def __init__(self, spark: SparkSession, options: Mapping[str, str], open_table: Open) -> None:
-        self._spark, self._open = spark, partial(open_table, spark, options)
+    def __init__(
+        self,
+        spark: SparkSession,
+        options: Options,
+        read: Callable[[SparkSession, Options], DataFrame],
+    ) -> None:
+        self._spark, self._open = spark, partial(read, spark, options)
         first = self._open()
         self._columns, self._schema = first.schema, _json_of(first)
         plan: Any = first._jdf.queryExecution().optimizedPlan()
@@ -228,37 +233,3 @@ def forget_columns(spark: SparkSession) -> None:
 
 def _json_of(rows: DataFrame) -> str:
     return json.dumps(rows.schema.jsonValue())
-
-
-def _refusal_of(statement: str, place: str, detail: str) -> str | None:
-    """Return the reason to reject a statement on a Delta table, or None if it is allowed.
-
-    Spark's catalog would apply such a statement only to its own entry and report success.
-
-    Args:
-        statement: Name of the Catalyst class.
-        place: The table's location in the catalog.
-        detail: "clustering" if the statement sets clustering columns, "properties" if the entry has
-            properties, a comment or partitions.
-    """
-    path = repr(plain_path(place))
-    if statement == _NAMES_A_TABLE:
-        if not detail:
-            return None
-        return (
-            "a catalog entry cannot set properties, a comment or partitions of the Delta table "
-            f"at {path}; leave TBLPROPERTIES, COMMENT, PARTITIONED BY and CLUSTER BY out, and "
-            f"call {_PROPERTIES.format(path=path)}"
-        )
-    if statement in _CALLS:
-        call = _CLUSTERING if detail == "clustering" else _CALLS[statement]
-        return (
-            "SQL would change the catalog entry but not the Delta table; call "
-            f"{call.format(path=path)}"
-        )
-    if statement in _ANSWERS:
-        return (
-            "the catalog does not know the partitions and properties of a Delta table; read "
-            f"{_ANSWERS[statement].format(path=path)}"
-        )
-    return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
@@ -33,7 +34,13 @@ from delta_ops.spark.streaming.write import OutputMode, batch_writer, start_quer
 from delta_ops.spark.write.data_files import FileSettings
 from delta_ops.transaction import Transaction
 from delta_ops.transaction.requests import Mode, PartitionOverwriteMode, WriteRequest
-from delta_ops.transaction.write import transaction_on, write_rows
+from delta_ops.transaction.write import (
+    report_ignored_properties,
+    transaction_on,
+    write_rows,
+)
+
+logger = logging.getLogger(__name__)
 
 _MODES: Mapping[str, Mode] = {
     "append": "append",
@@ -67,18 +74,15 @@ def save(
     log = log_at(place_of(options, path, "save"), options, storage_options)
     engine = engine_of(df, _files(options))
     transaction = transaction_on(log, None, ignore, engine)
-    overwrites_schema = (
-        mode == "overwrite"
-        and options.text("replaceWhere") is None
-        and bool(options.flag("overwriteSchema"))
-    )
+    replaces_all = mode == "overwrite" and options.text("replaceWhere") is None
+    overwrites_schema = _overwrites_schema(options, replaces_all)
     partition_by = _partition_by(calls.partition_by, df)
     if partition_by is None and overwrites_schema:
         partition_by = ()  # as in the reference: a new schema resets the partitioning
     configuration = options.properties()
     if transaction.snapshot is None:
         configuration = _properties(spark, options)
-    elif mode == "overwrite" and options.text("replaceWhere") is None:
+    elif replaces_all:
         refuse_stale_rows(df, transaction.snapshot)
     makes_none = transaction.snapshot is not None and mode in ("error", "ignore")
     if calls.cluster_by and not makes_none:
@@ -134,7 +138,9 @@ def start(
             "a stream needs a checkpoint location for its progress; give "
             'option("checkpointLocation", ...)'
         )
-    overwrites_schema = output_mode == "complete" and bool(options.flag("overwriteSchema"))
+    overwrites_schema = _overwrites_schema(options, output_mode == "complete")
+    if properties := options.properties():
+        report_ignored_properties(log.snapshot_if_exists(), properties)
     request = WriteRequest(
         target=log,
         partition_by=_partition_by(calls.partition_by, df),
@@ -245,6 +251,16 @@ def _partition_overwrite_mode(
         case "dynamic":
             return "dynamic"
     raise InvalidRequestError(f"partitionOverwriteMode is {value!r}; choose static or dynamic")
+
+
+def _overwrites_schema(options: Options, replaces_all: bool) -> bool:
+    is_set = bool(options.flag("overwriteSchema"))
+    if is_set and not replaces_all:
+        logger.warning(
+            "overwriteSchema has no effect: it needs the mode overwrite without replaceWhere, or "
+            'outputMode("complete") of a stream'
+        )
+    return is_set and replaces_all
 
 
 def _merges_schema(options: Options, settings: SessionSettings) -> bool:

@@ -35,7 +35,7 @@ from delta_ops.transaction import DEFAULT_HOOKS, CommitResult, Hook, begin
 from delta_ops.transaction.merge import Merge
 from delta_ops.transaction.requests import Epoch, MergeRequest, WriteRequest
 from delta_ops.transaction.source_rules import SourceRule, key_rule
-from delta_ops.transaction.write import write_rows
+from delta_ops.transaction.write import report_ignored_properties, write_rows
 
 OutputMode = Literal["append", "complete", "update"]
 
@@ -106,6 +106,8 @@ def write_stream(
         raise InvalidRequestError("write_stream takes a streaming DataFrame; use write")
     trigger = _trigger(available_now=available_now, processing_time=processing_time)
     log = log_of(target, storage_options)
+    if configuration:
+        report_ignored_properties(log.snapshot_if_exists(), configuration)
     request = WriteRequest(
         target=log,
         partition_by=partition_by,
