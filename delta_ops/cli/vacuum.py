@@ -111,6 +111,8 @@ def _arguments(
 def _show(result: VacuumResult) -> None:
     plan = result.plan
     planned = (*plan.files, *plan.leftovers)
+    if result.expired_branches:
+        say(f"Deleted branches that had expired: {', '.join(result.expired_branches)}.")
     if not plan.has_work:
         say("Every file is still needed or too young to delete; nothing to do.")
         return

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from delta_ops.errors import VersionNotFoundError
 from delta_ops.log.refs.refs import Branch, Refs, refs_journal
 from delta_ops.storage import Storage
+from delta_ops.versioning.branches import drop_branch, is_over
 
 
 class Kept(NamedTuple):
@@ -31,9 +32,17 @@ class KeptVersions(Collection[int]):
         self._storage = storage
         self._chosen = chosen
 
-    def load_all(self) -> Kept:
-        """The versions and branches at this moment."""
+    def load_all(self, vacuum_at_ms: int | None = None) -> Kept:
+        """The versions and branches at this moment.
+
+        Args:
+            vacuum_at_ms: Leave out the branches that a vacuum at this time deletes, in milliseconds
+                since the Unix epoch.
+        """
         refs = refs_journal(self._storage).load().state
+        if vacuum_at_ms is not None:
+            for branch in refs.branches.values():
+                refs = drop_branch(refs, branch) if is_over(branch, vacuum_at_ms) else refs
         versions = frozenset(self._chosen) | frozenset(_names_by_version(refs))
         return Kept(versions, tuple(refs.branches.values()))
 

@@ -223,8 +223,8 @@ def delete_expired_branches(storage: Storage, clock: Clock) -> tuple[str, ...]:
     deleted: list[str] = []
 
     def decide(refs: Refs) -> Change[Refs] | None:
-        before_ms = clock() - _MARGIN_MS
-        expired = [each for each in refs.branches.values() if each.expires_ms < before_ms]
+        now_ms = clock()
+        expired = [each for each in refs.branches.values() if is_over(each, now_ms)]
         deleted[:] = sorted(each.name for each in expired)
         for each in expired:
             refs = drop_branch(refs, each)
@@ -233,6 +233,11 @@ def delete_expired_branches(storage: Storage, clock: Clock) -> tuple[str, ...]:
 
     refs_journal(storage).append(decide, clock)
     return tuple(deleted)
+
+
+def is_over(branch: Branch, now_ms: int) -> bool:
+    """Whether the next vacuum deletes a branch, because it expired a day ago or earlier."""
+    return branch.expires_ms < now_ms - _MARGIN_MS
 
 
 def delete_logs_of_deleted_branches(storage: Storage, horizon_ms: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,7 +11,8 @@ from click.testing import CliRunner
 
 import delta_ops.arrow as da
 from delta_ops.cli.main import cli
-from delta_ops.versioning import open_branch
+from delta_ops.clock import DAY_MS, system_clock
+from delta_ops.versioning import create_branch, open_branch
 
 
 def run(*arguments: str) -> tuple[int, str]:
@@ -63,3 +65,13 @@ def test_main_that_has_moved_is_one_sentence_with_the_option(tmp_path: Path) -> 
     assert run("branch", table, "publish", "x", "--rebase")[0] == 0
     code, text = run("count", table, "--ref", "branch:x", "--version", "1")
     assert (code, "give --ref" in text) == (2, True)
+
+
+def test_a_vacuum_names_the_branches_that_it_ends(tmp_path: Path) -> None:
+    table = str(tmp_path / "t")
+    da.write(table, pa.table({"id": [1]}))
+    long_ago = system_clock() - 9 * DAY_MS
+    create_branch(table, "x", expires_in=timedelta(days=6), clock=lambda: long_ago)
+    assert "expired" in run("branch", table, "list")[1]
+    code, text = run("vacuum", table)
+    assert (code, text.splitlines()[0]) == (0, "Deleted branches that had expired: x.")

@@ -211,15 +211,19 @@ def test_the_log_of_a_deleted_branch_stays_while_it_is_young(table: Table) -> No
     assert list((table.root / log.log_directory).glob("*.json"))
 
 
-def test_a_branch_makes_no_vacuum_due(table: Table) -> None:
+def test_a_branch_makes_no_vacuum_due_until_it_has_expired(table: Table) -> None:
     def is_due() -> bool:
         return health(table.log, clock=table.clock).figures.expired_file_is_there
 
     assert is_due()
-    branch_of(table, version=1)
+    branch_of(table, version=1, expires_in=timedelta(days=20))
     assert not is_due()
-    delete_branch(table.log, "x")
-    assert is_due()
+    table.pass_time(days=20.5)
+    assert not is_due()
+    table.pass_time(days=1)
+    assert is_due()  # the vacuum deletes the expired branch
+    assert vacuum(table.log, clock=table.clock).expired_branches == ("x",)
+    assert not is_due()
 
 
 def test_log_clean_up_keeps_the_base_version(tmp_path: Path) -> None:

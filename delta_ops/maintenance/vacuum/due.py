@@ -64,7 +64,7 @@ def any_is_there(
     sample = _sample(unneeded, by_name)
     if not sample:  # true for most tables: no request to the store
         return False
-    kept = KeptVersions(storage, ()).load_all()
+    kept = KeptVersions(storage, ()).load_all(vacuum_at_ms=now_ms)
     if kept.versions:
         log = DeltaLog(snapshot.uri, storage=storage)
         unneeded -= paths_of_versions(log, kept.versions)
