@@ -82,8 +82,9 @@ def test_a_property_that_is_null_is_not_set() -> None:
 
 
 def test_a_text_that_has_no_utf8_cannot_be_committed() -> None:
-    with pytest.raises(InvalidRequestError, match="cannot be written as JSON"):
-        encode_commit([CommitInfo(values={"userMetadata": "\ud800"})])
+    with pytest.raises(InvalidRequestError, match="cannot be written as JSON") as refused:
+        encode_commit([CommitInfo(values={"userMetadata": "a note \ud800"})])
+    assert r"a note \ud800' has half of a surrogate pair" in str(refused.value)
 
 
 KEYS = st.sampled_from(

@@ -55,6 +55,8 @@ class CommitActions:
 
 _BOM = b"\xef\xbb\xbf"
 _REASON_CHARS = 200
+_SHOWN_BEFORE = 20
+"""Characters of a text that an error shows before the place that it is about."""
 _MALFORMED = (*MALFORMED_LINE, KeyError, TypeError, ValueError, AttributeError, OverflowError)
 
 
@@ -96,6 +98,12 @@ def encode_commit(actions: Iterable[Action | Sidecar | CheckpointMetadata]) -> b
     """
     try:
         return encode_lines(map(_line, actions))
+    except UnicodeEncodeError as error:
+        text = error.object[max(error.start - _SHOWN_BEFORE, 0) : error.end]
+        raise InvalidRequestError(
+            f"the commit cannot be written as JSON: the text that ends with {text!r} has half of a "
+            "surrogate pair, which no file can hold; leave it out"
+        ) from error
     except (ValueError, TypeError, RecursionError) as error:
         raise InvalidRequestError(f"the commit cannot be written as JSON: {error}") from error
 
