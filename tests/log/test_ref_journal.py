@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 
 from delta_ops.errors import LogCorruptError, StorageError, UnsupportedFeatureError
 from delta_ops.log.refs.journal import Change, Journal
-from delta_ops.storage import Storage, open_storage
+from delta_ops.storage import FileInfo, Storage, open_storage
 from tests.support.counting_storage import CountingStorage, recording
 from tests.support.faulty_storage import Faults, FaultyStorage, copies_of, crashes
 
@@ -106,13 +107,26 @@ def test_a_change_of_nothing_writes_nothing(tmp_path: Path) -> None:
     assert len(list((tmp_path / "j").iterdir())) == 1
 
 
-def test_loading_takes_two_calls_and_an_append_one_more(tmp_path: Path) -> None:
+def test_an_entry_that_a_listing_does_not_show_yet_is_found(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        add_name(journal_at(open_storage(tmp_path)), name)
+
+    class Late(CountingStorage):
+        def list_from(self, directory: str, start: str) -> Iterator[FileInfo]:
+            return iter(())
+
+    journal = journal_at(Late(open_storage(tmp_path), recording([])))
+    assert journal.load().state.names == ("a", "b")
+    assert add_name(journal, "c").names == ("a", "b", "c")
+
+
+def test_loading_takes_three_calls_and_so_does_an_append(tmp_path: Path) -> None:
     for number in range(20):
         add_name(journal_at(open_storage(tmp_path)), str(number))
     calls: list[str] = []
     storage = CountingStorage(open_storage(tmp_path), recording(calls))
     journal_at(storage).load()
-    assert calls == ["list_from", "read"]
+    assert calls == ["list_from", "read", "read"]  # the second finds no later entry
     calls.clear()
     add_name(journal_at(storage), "x")
     assert calls == ["list_from", "read", "create"]

@@ -90,6 +90,16 @@ class Journal(Generic[State]):
             UnsupportedFeatureError: A later version of delta_ops wrote the entry.
             StorageError: The store failed.
         """
+        return self._follow(self._load_listed())
+
+    def _follow(self, entry: Entry[State]) -> Entry[State]:
+        """The last entry, from one that may not be the last: a listing may show a new one late."""
+        while (later := self._read_if_there(entry.number + 1)) is not None:
+            entry = later
+        return entry
+
+    def _load_listed(self) -> Entry[State]:
+        """Load the last entry that a listing shows."""
         last = 0
         for _ in range(_LISTINGS):  # a disk lists new files in any order, and a drop deletes some
             if not (numbers := self._numbers()):
@@ -131,7 +141,8 @@ class Journal(Generic[State]):
             LogCorruptError, UnsupportedFeatureError: As `load`.
             StorageError: The store failed; the entry may exist, or may appear later.
         """
-        last, entry_id, failures = self.load(), str(uuid.uuid4()), 0
+        # Creating the entry finds entries that the listing does not show.
+        last, entry_id, failures = self._load_listed(), str(uuid.uuid4()), 0
         while True:
             change = decide(last.state)
             if change is None:
@@ -155,7 +166,7 @@ class Journal(Generic[State]):
             elif there.id == entry_id:
                 return there
             else:
-                last, failures = self.load(), 0
+                last, failures = self._follow(there), 0
 
     def _try_create(self, entry: Entry[State]) -> StorageError | None:
         """Create the entry; returns the error if it may be another writer's or not be there."""
