@@ -12,6 +12,7 @@ import pyarrow as pa
 import delta_ops.arrow as da
 from delta_ops import CommitResult, DeltaLog, begin, col
 from delta_ops.ddl import change_type
+from delta_ops.errors import InvalidRequestError
 from delta_ops.maintenance import (
     OptimizeResult,
     RepairResult,
@@ -32,6 +33,7 @@ from delta_ops.versioning import (
     Tag,
     create_branch,
     create_tag,
+    list_branches,
     open_branch,
     publish,
 )
@@ -185,26 +187,37 @@ def _tag(log: DeltaLog, scene: Scene, role: Role) -> Tag:
 def _branch(log: DeltaLog, scene: Scene, role: Role) -> Branch:
     """Create a branch of an old version, and append to it."""
     branch = _new_branch(log, scene, role, scene.restored[0])
-    da.write(begin(open_branch(log, branch.name), clock=scene.clock), rows_of(*branched_rows(role)))
+    _append_to(log, branch, scene, role)
     return branch
 
 
 def _publish(log: DeltaLog, scene: Scene, role: Role) -> PublishResult:
     """Create a branch of the latest version, append to it, and publish it."""
     branch = _new_branch(log, scene, role, None)
-    da.write(begin(open_branch(log, branch.name), clock=scene.clock), rows_of(*branched_rows(role)))
+    _append_to(log, branch, scene, role)
     return publish(log, branch.name, rebase=True, clock=scene.clock)
 
 
 def _new_branch(log: DeltaLog, scene: Scene, role: Role, version: int | None) -> Branch:
-    return create_branch(
-        log,
-        f"branch-{role}",
-        version=version,
-        expires_in=timedelta(days=36_500),
-        enforce_retention=False,
-        clock=scene.clock,
-    )
+    """Create the branch of this role, or find the one that a killed run created."""
+    name = f"branch-{role}"
+    try:
+        return create_branch(
+            log,
+            name,
+            version=version,
+            expires_in=timedelta(days=36_500),
+            enforce_retention=False,
+            clock=scene.clock,
+        )
+    except InvalidRequestError:
+        (created,) = [each for each in list_branches(log) if each.name == name]
+        return created
+
+
+def _append_to(log: DeltaLog, branch: Branch, scene: Scene, role: Role) -> None:
+    transaction = begin(open_branch(log, branch.name), clock=scene.clock)
+    da.write(transaction, rows_of(*branched_rows(role)), txn=(f"branch {role}", 1))
 
 
 def branched_rows(role: Role) -> Rows:
