@@ -2,7 +2,8 @@
 
 Dagster names steps by asset keys. A name has ASCII letters, digits and "_". Dagster joins the parts
 of a key by "__" and replaces "-" and "." by "_". Two keys may therefore get the same name, and
-Dagster does not distinguish them.
+Dagster does not distinguish them. Older versions of Dagster cannot check an asset whose key has a
+dot, so there a dot becomes "_" in a key, too.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from collections.abc import Iterable, Sequence
 
 import dagster as dg
 
-_OTHER = re.compile(r"[^\w.-]", re.ASCII)
+from delta_ops.orchestration.dagster_versions import KEY_PUNCTUATION
+
+_OTHER = re.compile(rf"[^\w{re.escape(KEY_PUNCTUATION)}]", re.ASCII)
 
 
 def is_nameable(parts: Sequence[str]) -> bool:

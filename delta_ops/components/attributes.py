@@ -17,6 +17,7 @@ from pydantic import BaseModel, ValidationError
 from delta_ops.components.asset_keys import is_nameable
 from delta_ops.errors import DeltaOpsError, InvalidRequestError
 from delta_ops.orchestration.dagster_compat import yaml_place
+from delta_ops.orchestration.dagster_versions import KEY_PUNCTUATION
 from delta_ops.orchestration.storage_options import config_options, shows_secret
 from delta_ops.storage.addresses import local_path_of, validate_remote
 from delta_ops.storage.paths import split_uri
@@ -75,9 +76,10 @@ def validate_key(attribute: str, parts: Sequence[str]) -> None:
         AttributeRefusedError: It has other characters, or is a reserved word.
     """
     if not is_nameable(parts):
+        punctuation = f"{', '.join(KEY_PUNCTUATION[:-1])} and {KEY_PUNCTUATION[-1]}"
         raise AttributeRefusedError(
             attribute,
-            f"Dagster cannot use the key {'/'.join(parts)!r}; use letters, digits, _, - and . "
+            f"Dagster cannot use the key {'/'.join(parts)!r}; use letters, digits, {punctuation} "
             "with / between the parts, and no Python keyword",
         )
 

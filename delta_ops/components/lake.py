@@ -41,6 +41,7 @@ from delta_ops.components.watching import (
     build_watch_sensor,
     plain_name,
 )
+from delta_ops.orchestration.dagster_versions import component_spec
 from delta_ops.orchestration.definitions import delta_ops_definitions, maintenance_job_name
 from delta_ops.orchestration.markdown import plain_text
 from delta_ops.orchestration.policies.choice import assign_policies, drop_absent_tables
@@ -124,10 +125,9 @@ class DeltaLakeComponent(dg.StateBackedComponent, WatchAttributes):
     @classmethod
     def get_spec(cls) -> dg.ComponentTypeSpec:
         """Describe the component for `dg list components`."""
-        return dg.ComponentTypeSpec(
-            description="The Delta tables below a prefix: assets, their commits, their health.",
+        return component_spec(
+            "The Delta tables below a prefix: assets, their commits, their health.",
             tags=["delta", "lakehouse", "external"],
-            owners=["team:delta_ops"],
             produces=["asset", "asset_check", "sensor", "job", "schedule"],
         )
 

@@ -23,6 +23,7 @@ from delta_ops.components.maintenance_policies import PolicyAttributes, policies
 from delta_ops.components.scaffolding import MaintenanceScaffolder
 from delta_ops.components.table import DeltaTableComponent
 from delta_ops.orchestration.checks.check_results import HEALTH
+from delta_ops.orchestration.dagster_versions import build_defs_at, component_spec
 from delta_ops.orchestration.definitions import (
     CheckKind,
     DeltaAsset,
@@ -117,10 +118,9 @@ class DeltaMaintenanceComponent(dg.Component, PlacedAttributes):
     @classmethod
     def get_spec(cls) -> dg.ComponentTypeSpec:
         """Describe the component for `dg list components`."""
-        return dg.ComponentTypeSpec(
-            description="Maintenance of Delta tables by policies: jobs, sensors, checks.",
+        return component_spec(
+            "Maintenance of Delta tables by policies: jobs, sensors, checks.",
             tags=["delta", "lakehouse", "maintenance"],
-            owners=["team:delta_ops"],
             produces=["job", "sensor", "schedule", "asset_check", "resource"],
         )
 
@@ -189,4 +189,4 @@ class DeltaMaintenanceComponent(dg.Component, PlacedAttributes):
                 f"there is no {place!r} below {folder}; give a folder or file of definitions",
                 str(context.path),
             )
-        return context.build_defs(place)
+        return build_defs_at(context, place)

@@ -21,6 +21,7 @@ from delta_ops.components.watching import (
     plain_name,
 )
 from delta_ops.errors import InvalidRequestError
+from delta_ops.orchestration.dagster_versions import component_spec
 from delta_ops.orchestration.io_manager.output_settings import (
     read_expressions,
     validate_no_partitions,
@@ -76,10 +77,9 @@ class DeltaTableComponent(dg.Component, WatchAttributes):
     @classmethod
     def get_spec(cls) -> dg.ComponentTypeSpec:
         """Describe the component for `dg list components`."""
-        return dg.ComponentTypeSpec(
-            description="A Delta table that others write: an asset, its commits, its health.",
+        return component_spec(
+            "A Delta table that others write: an asset, its commits, its health.",
             tags=["delta", "lakehouse", "external"],
-            owners=["team:delta_ops"],
             produces=["asset", "asset_check", "sensor", "job", "schedule"],
         )
 

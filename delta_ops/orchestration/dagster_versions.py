@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
 from delta_ops.errors import MissingDependencyError
 
-Version = tuple[int, int]
-"""Major and minor version."""
+Version = tuple[int, ...]
+"""Major and minor version, and the patch where it decides."""
 
 OLDEST: Version = (1, 10)
 COMPONENTS: Version = (1, 12)
@@ -23,16 +24,28 @@ JOB_OWNERS: Version = (1, 12)
 """First version with owners of jobs."""
 EVALUATIONS: Version = (1, 11)
 """First version with `AssetCheckEvaluation` in its public API, and in `log_event` of an op."""
+TEMPLATES_OF_DAGSTER: Version = (1, 12, 7)
+"""First version with `dg` and `datetime` in the templates of YAML."""
+DOTTED_KEYS: Version = (1, 13, 4)
+"""First version that can check an asset whose key has a dot."""
+NUMBERS_AS_TAGS: Version = (1, 13, 8)
+"""First version that converts numbers in the tags of YAML to strings."""
+BUILD_DEFS: Version = (1, 13, 8)
+"""First version with `ComponentLoadContext.build_defs`; before, it is `build_defs_at_path`."""
+PRODUCES: Version = (1, 13, 19)
+"""First version with `produces` of `ComponentTypeSpec`."""
 
 
 def version_of(text: str) -> Version:
-    """Parse the major and minor version; 0.0 for a string that is not a version."""
-    found = re.match(r"(\d+)\.(\d+)", text)
-    return (int(found[1]), int(found[2])) if found else (0, 0)
+    """Parse major, minor and patch version; 0.0.0 for a string that is not a version."""
+    found = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?", text)
+    return tuple(int(part or 0) for part in found.groups()) if found else (0, 0, 0)
 
 
 VERSION = version_of(dg.__version__)
 """Version of the installed Dagster."""
+KEY_PUNCTUATION = "_-." if VERSION >= DOTTED_KEYS else "_-"
+"""What the key of a checked asset may have beside letters and digits."""
 
 if TYPE_CHECKING or VERSION >= EVALUATIONS:
     from dagster import AssetCheckEvaluation, BetaWarning
@@ -41,13 +54,21 @@ else:
     from dagster._utils.warnings import BetaWarning
 
 __all__ = [
+    "BUILD_DEFS",
     "COMPONENTS",
+    "DOTTED_KEYS",
     "EVALUATIONS",
     "JOB_OWNERS",
+    "KEY_PUNCTUATION",
+    "NUMBERS_AS_TAGS",
     "OLDEST",
+    "PRODUCES",
+    "TEMPLATES_OF_DAGSTER",
     "VERSION",
     "AssetCheckEvaluation",
     "BetaWarning",
+    "build_defs_at",
+    "component_spec",
     "job_owners",
     "require_dagster",
     "version_of",
@@ -63,6 +84,31 @@ def job_owners(owners: Sequence[str]) -> dict[str, Any]:
     if owners:
         require_dagster(JOB_OWNERS, "An owner of a maintenance job")
     return {"owners": list(owners)} if owners else {}
+
+
+def component_spec(
+    description: str, *, tags: Sequence[str], produces: Sequence[str]
+) -> dg.ComponentTypeSpec:
+    """The description of a component for `dg list components`.
+
+    Args:
+        description: One sentence.
+        tags: By which users find the component.
+        produces: Kinds of definitions, which older versions of Dagster do not show.
+    """
+    more: dict[str, Any] = {"produces": list(produces)} if VERSION >= PRODUCES else {}
+    return dg.ComponentTypeSpec(
+        description=description, tags=tags, owners=["team:delta_ops"], **more
+    )
+
+
+def build_defs_at(context: dg.ComponentLoadContext, place: str) -> dg.Definitions:
+    """Build the definitions of a file or folder below the folder of definitions."""
+    if VERSION >= BUILD_DEFS:
+        return context.build_defs(place)
+    older: Any = context
+    definitions: dg.Definitions = older.build_defs_at_path(Path(place))
+    return definitions
 
 
 def require_dagster(since: Version, what: str, found: str = dg.__version__) -> None:

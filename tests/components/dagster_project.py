@@ -14,16 +14,16 @@ registry_modules = ["delta_ops.components"]
 
 [tool.dg.cli]
 suppress_warnings = ["create_dagster_outdated", "project_and_activated_venv_mismatch"]
-
-[tool.dg.cli.telemetry]
-enabled = false
 """
+# The section `cli.telemetry` of the project would be an error in Dagster 1.12.0.
+INSTANCE = "telemetry:\n  enabled: false\n"
 
 
 def make_project(root: Path) -> Path:
     """Make a project in a folder, and return the folder of its definitions."""
     root.mkdir(exist_ok=True)
     (root / "pyproject.toml").write_text(SETTINGS)
+    (root / "dagster.yaml").write_text(INSTANCE)
     package = root / "src" / "my_lake"
     (package / "defs").mkdir(parents=True)
     (package / "__init__.py").touch()

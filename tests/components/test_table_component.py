@@ -15,6 +15,11 @@ from delta_ops.components import DeltaTableComponent
 from delta_ops.components.attributes import AttributeRefusedError
 from delta_ops.errors import InvalidRequestError
 from delta_ops.orchestration import DeltaLogResource, delta_ops_definitions
+from delta_ops.orchestration.dagster_versions import (
+    NUMBERS_AS_TAGS,
+    TEMPLATES_OF_DAGSTER,
+    VERSION,
+)
 from tests.components.defs_files import loaded, specs_by_key
 
 ROWS = pa.table({"id": [1, 2]})
@@ -28,19 +33,23 @@ S3_TABLE = {
 def test_a_table_is_an_asset_with_what_its_file_says_and_what_dagster_links_by(
     sandbox: DefsFolderSandbox,
 ) -> None:
+    tier = 1 if VERSION >= NUMBERS_AS_TAGS else "gold"
     asset = {
         "key": "sales/orders",
         "description": "All orders",
         "group_name": "sales",
         "owners": ["team:sales"],
         "kinds": ["s3"],
-        "tags": {"tier": 1},
+        "tags": {"tier": tier},
         "metadata": {"contract": "v3"},
         "deps": ["erp/orders"],
-        "freshness_policy": (
-            "{{ dg.FreshnessPolicy.time_window(fail_window=datetime.timedelta(hours=26)) }}"
-        ),
     }
+    policy = None
+    if VERSION >= TEMPLATES_OF_DAGSTER:
+        policy = dg.FreshnessPolicy.time_window(dt.timedelta(hours=26))
+        asset["freshness_policy"] = (
+            "{{ dg.FreshnessPolicy.time_window(fail_window=datetime.timedelta(hours=26)) }}"
+        )
     attributes = {**S3_TABLE, "asset": asset}
     with loaded(sandbox, "DeltaTableComponent", attributes) as (_, defs):
         spec = specs_by_key(defs)["sales/orders"]
@@ -50,9 +59,9 @@ def test_a_table_is_an_asset_with_what_its_file_says_and_what_dagster_links_by(
         ["team:sales"],
     )
     assert spec.kinds == {"deltalake", "s3"}
-    assert spec.tags["tier"] == "1"
+    assert spec.tags["tier"] == str(tier)
     assert [dep.asset_key.to_user_string() for dep in spec.deps] == ["erp/orders"]
-    assert spec.freshness_policy == dg.FreshnessPolicy.time_window(dt.timedelta(hours=26))
+    assert spec.freshness_policy == policy
     shown = {name: getattr(value, "value", value) for name, value in spec.metadata.items()}
     assert shown["contract"] == "v3"
     assert shown["dagster/uri"] == "s3://lake/sales/orders"

@@ -16,9 +16,15 @@ from delta_ops.orchestration.dagster_versions import (
 
 
 @pytest.mark.parametrize(
-    ("text", "version"), [("1.10.0", (1, 10)), ("1.12.3.dev1", (1, 12)), ("1!0+dev", (0, 0))]
+    ("text", "version"),
+    [
+        ("1.10.0", (1, 10, 0)),
+        ("1.12.3.dev1", (1, 12, 3)),
+        ("1.13rc1", (1, 13, 0)),
+        ("1!0", (0, 0, 0)),
+    ],
 )
-def test_a_version_is_read_from_its_text(text: str, version: tuple[int, int]) -> None:
+def test_a_version_is_read_from_its_text(text: str, version: tuple[int, ...]) -> None:
     assert version_of(text) == version
 
 

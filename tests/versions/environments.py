@@ -24,6 +24,10 @@ SPARK = {"3.5": "3.5.9", "4.0": "4.0.5", "4.1": "4.1.4", "4.2": "4.2.1"}
 """The last release of each minor version before the newest, which all other tests run on."""
 DAGSTER = {"1.10": "1.10.0", "1.11": "1.11.0", "1.12": "1.12.0"}
 """The first release of each minor version before the newest."""
+COMPONENTS = {"1.12"}
+"""Versions before the newest that have components, and so the `dg` commands."""
+_GENERATED = ("googleapis-common-protos", "grpc-google-iam-v1")
+"""Packages with code for one version of protobuf; that of the environment may be older."""
 _EXTRAS = ("spark", "dagster", "dagster-spark", "cli")
 _LONGEST_S = 3600
 
@@ -40,14 +44,14 @@ def dagster_python(version: str) -> Path:
     library = f"0.{minor + 16}.{patch}"  # Dagster numbers its libraries so
     packages = [f"{name}=={core}" for name in ("dagster", "dagster-graphql", "dagster-webserver")]
     libraries = [f"dagster-{name}=={library}" for name in ("spark", "postgres")]
-    return _ensure(f"dagster-{core}", [*packages, *libraries])
+    commands = [f"dagster-dg-cli=={core}"] if version in COMPONENTS else []
+    return _ensure_pinned(f"dagster-{core}", [*packages, *libraries, *commands, *_GENERATED])
 
 
 def lowest_python() -> Path:
     """The Python of the environment with the lowest versions that `pyproject.toml` allows."""
     packages = lowest_requirements(Path("pyproject.toml").read_text(encoding="utf-8"))
-    pins = hashlib.sha256("\n".join(packages).encode()).hexdigest()[:12]
-    return _ensure(f"lowest-{pins}", packages)
+    return _ensure_pinned("lowest", [*packages, *_GENERATED])
 
 
 def lowest_requirements(project: str) -> list[str]:
@@ -60,6 +64,12 @@ def lowest_requirements(project: str) -> list[str]:
     extras = table["optional-dependencies"]
     named = [*table["dependencies"], *(each for name in _EXTRAS for each in extras[name])]
     return sorted({re.sub(r">=([^,]+).*", r"==\1", each) for each in named})
+
+
+def _ensure_pinned(name: str, packages: Sequence[str]) -> Path:
+    """As `_ensure`, with a new environment if the packages change."""
+    pins = hashlib.sha256("\n".join(packages).encode()).hexdigest()[:12]
+    return _ensure(f"{name}-{pins}", packages)
 
 
 def _ensure(name: str, packages: Sequence[str]) -> Path:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.versions.environments import DAGSTER, dagster_python, run_in, run_tests
+from tests.versions.environments import COMPONENTS, DAGSTER, dagster_python, run_in, run_tests
 
 LOWEST = "1.10"
 FILES = (
@@ -34,5 +34,5 @@ def test_a_path_through_dagster(version: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("version", DAGSTER)
 def test_the_tests_of_orchestration_pass(version: str) -> None:
     names = [f"tests/orchestration/{name}.py" for name in FILES]
-    components = ["tests/components"] if version == "1.12" else []
+    components = ["tests/components"] if version in COMPONENTS else []
     run_tests(dagster_python(version), *names, *components)
