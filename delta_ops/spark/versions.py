@@ -7,6 +7,7 @@ differences of the Java sources.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ParamSpec, TypeVar
 
@@ -43,6 +44,8 @@ STREAM_LIMITS: Version = (4, 2)
 """First version whose Python sources of streams receive the start and the limits of a batch."""
 VARIANTS: Version = (4, 0)
 """First version with variants."""
+SQL_PATHS = "3.5.3"
+"""First version whose SQL reads files of a catalog that is not Spark's own (SPARK-49211)."""
 
 
 def require(spark: SparkSession, since: Version, what: str) -> None:
@@ -52,6 +55,12 @@ def require(spark: SparkSession, since: Version, what: str) -> None:
         InvalidRequestError: Names the first version that supports the request.
     """
     _require(spark.version, since, what)
+
+
+def reads_paths(version: str) -> bool:
+    """Whether SQL of a version of Spark can read tables by their paths."""
+    found, needed = ([int(n) for n in re.findall(r"\d+", each)] for each in (version, SQL_PATHS))
+    return found[:3] >= needed
 
 
 def require_installed(since: Version, what: str) -> None:

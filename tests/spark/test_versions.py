@@ -14,7 +14,7 @@ from delta_ops.protocol.schema import VARIANT, StructField, StructType
 from delta_ops.spark import versions
 from delta_ops.spark.installed_version import version_of
 from delta_ops.spark.schema import spark_schema_from_schema
-from delta_ops.spark.versions import known_settings
+from delta_ops.spark.versions import known_settings, reads_paths
 
 OF_VARIANTS = "spark.sql.variant.writeShredding.enabled"
 
@@ -32,6 +32,21 @@ OF_VARIANTS = "spark.sql.variant.writeShredding.enabled"
 )
 def test_a_version_is_read_from_its_text(text: str, version: tuple[int, int]) -> None:
     assert version_of(text) == version
+
+
+@pytest.mark.parametrize(
+    ("version", "is_read"),
+    [
+        ("3.5.2", False),
+        ("3.5.2-amzn-1", False),
+        ("3.5.2.3.5.2.0-56", False),
+        ("3.5.3", True),
+        ("3.5.10", True),
+        ("4.0.0.dev2", True),
+    ],
+)
+def test_sql_reads_paths_since_3_5_3(version: str, is_read: bool) -> None:
+    assert reads_paths(version) is is_read
 
 
 @pytest.mark.parametrize("text", ["3.4.1", "2.4.8", "unknown"])

@@ -34,7 +34,7 @@ from delta_ops.spark.delta_format.sql_source import (
     withdraw,
 )
 from delta_ops.spark.delta_format.sql_statements import Tables
-from delta_ops.spark.versions import is_connect
+from delta_ops.spark.versions import SQL_PATHS, is_connect, reads_paths
 
 logger = logging.getLogger(__name__)
 
@@ -161,6 +161,8 @@ def _calls_for_sql(spark: SparkSession, options: Mapping[str, str]) -> Calls:
     }
     if "path" not in known:
         by_path = "" if names_paths(spark) else ", not by paths in a query"
+        if not reads_paths(spark.version):
+            by_path += f" before Spark {SQL_PATHS}"
         raise InvalidRequestError(
             f"SQL reads existing Delta tables{by_path}, and cannot create them; give the table's "
             "location, CREATE TABLE name USING delta LOCATION '/path', or CREATE TEMPORARY VIEW "

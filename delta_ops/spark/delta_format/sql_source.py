@@ -45,7 +45,7 @@ from delta_ops.spark.delta_format.sql_statements import (
     refusal_of_details,
     refusal_of_name,
 )
-from delta_ops.spark.versions import is_connect
+from delta_ops.spark.versions import is_connect, reads_paths
 
 _CLASS = "delta.DefaultSource"
 _REGISTER = "org.apache.spark.sql.sources.DataSourceRegister"
@@ -83,9 +83,11 @@ def provide(spark: SparkSession, tables: Tables) -> None:
 def _name_catalog(spark: SparkSession) -> None:
     """Let this session and later sessions find paths in queries.
 
-    The catalog would hide a database of the same name. It is not set if one exists, or if another
-    catalog has the name.
+    The catalog would hide a database of the same name. It is not set if one exists, if another
+    catalog has the name, or if this Spark cannot read files of the catalog.
     """
+    if not reads_paths(spark.version):
+        return
     named = spark.conf.get(_CATALOG, None)
     if named == _CATALOG_CLASS or (named is None and not spark.catalog.databaseExists("delta")):
         context: Any = spark.sparkContext
