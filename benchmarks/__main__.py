@@ -20,6 +20,7 @@ BENCHMARKS = (
     "spark_dml_beside_delta",
     "spark_layout_beside_delta",
     "spark_streams_beside_delta",
+    "spark_sql",
     "spark_vectors",
     "open_table",
     "replay_memory",

@@ -142,6 +142,7 @@ WORDS: Mapping[str, Words] = {
     "expires_in": Words(terminal="--expires-in"),
     "rebase": Words(terminal="--rebase"),
     "enforce_retention": Words(
+        sql="SET spark.databricks.delta.retentionDurationCheck.enabled=false",
         delta_tables="spark.databricks.delta.retentionDurationCheck.enabled=false",
         terminal="--no-enforce-retention",
     ),

@@ -28,6 +28,9 @@ BY_DESIGN = {
     "delta_ops.storage.backends.azure": "a module has one part of the store's backend",
     "delta_ops.maintenance.registry": "an operation is registered once",
     "delta_ops.arrow.engine": "a module implements one method of the engine port",
+    "delta_ops.spark.statements.parse": "a module has the grammar of one group of statements",
+    "delta_ops.spark.statements.routing": "a module implements one step for a statement",
+    "delta_ops.tables.statements.run": "a module runs one group of statements",
     "delta_ops.spark.engine": "a module implements one method of the engine port",
 }
 """Modules whose parts are registered once, and why a part has one user."""

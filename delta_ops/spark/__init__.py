@@ -12,9 +12,9 @@ except ImportError as error:
 from delta_ops.spark.installed_version import unexpected_lack
 
 try:
-    from delta_ops.spark.delta_format.register import register, unregister
     from delta_ops.spark.read.changes import read_changes
     from delta_ops.spark.read.read import read
+    from delta_ops.spark.registration import register, unregister
     from delta_ops.spark.session.packages import packages
     from delta_ops.spark.session.progress import show_progress
     from delta_ops.spark.session.session import get_session

@@ -102,7 +102,7 @@ class DeltaTable:
             )
         da.convert(
             open_log(sparkSession, path),
-            partition_by=_partition_types(partitionSchema),
+            partition_by=partition_types(partitionSchema),
             user_metadata=user_metadata_of(sparkSession),
         )
         return _open(sparkSession, path)
@@ -366,7 +366,7 @@ def _open(spark: SparkSession, path: str, settings: Mapping[str, str] | None = N
     return DeltaTable(spark, log)
 
 
-def _partition_types(schema: str | StructType | None) -> dict[str, str]:
+def partition_types(schema: str | StructType | None) -> dict[str, str]:
     """The types of partition columns, in Spark SQL syntax."""
     found = type_of_ddl(schema) if isinstance(schema, str) else schema or StructType()
     if not isinstance(found, StructType):

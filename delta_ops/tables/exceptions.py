@@ -87,13 +87,16 @@ def translating(function: Callable[P, R]) -> Callable[P, R]:
 
 
 @contextmanager
-def translating_errors() -> Iterator[None]:
+def translating_errors(surface: Surface = Surface.DELTA_TABLES) -> Iterator[None]:
     """Raise errors of the body as delta-spark's exceptions.
 
     Errors of the store and of damaged logs have no such exception and stay unchanged.
+
+    Args:
+        surface: Where the caller writes options.
     """
     try:
-        with speaking(Surface.DELTA_TABLES):
+        with speaking(surface):
             yield
     except DeltaOpsError as error:
         found = exception_of(error)

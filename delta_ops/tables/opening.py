@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -45,11 +46,17 @@ def short_name(name: str) -> str:
     return re.split(r"\.(?=(?:[^`]*`[^`]*`)*[^`]*$)", name)[-1].strip("` ")
 
 
-def open_log(spark: SparkSession, path: str, settings: Mapping[str, str] | None = None) -> DeltaLog:
+def open_log(
+    spark: SparkSession,
+    path: str,
+    settings: Mapping[str, str] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> DeltaLog:
     """Open the log of a table with the session's Hadoop settings.
 
     Args:
         settings: Further settings for this table; they override the session's.
+        storage_options: fsspec options of the table's store; they override all settings.
 
     Raises:
         InvalidRequestError: A setting is not about a file system, or has no counterpart.
@@ -60,7 +67,8 @@ def open_log(spark: SparkSession, path: str, settings: Mapping[str, str] | None 
                 f"{path}: the setting {name} does not belong to a file system; give settings that "
                 "begin with fs. or dfs."
             )
-    return DeltaLog(path, {**_settings_of_session(spark), **(settings or {})} or None)
+    options = {**_settings_of_session(spark), **(settings or {}), **(storage_options or {})}
+    return DeltaLog(path, options or None)
 
 
 def _settings_of_session(spark: SparkSession) -> dict[str, str]:

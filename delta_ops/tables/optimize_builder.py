@@ -51,6 +51,8 @@ class OptimizeRequest:
     spark: SparkSession
     log: DeltaLog
     filters: tuple[str, ...] = ()
+    is_full: bool = False
+    """Whether files that are already in the order of a clustered table are ordered again."""
 
 
 class DeltaOptimizeBuilder:
@@ -100,7 +102,7 @@ def _execute(request: OptimizeRequest, zorder_by: tuple[str, ...] | None) -> Dat
         predicate=predicate,
         shown_predicate=unresolved_text(spark, request.filters),
         zorder_by=zorder_by,
-        full=zorder_by is not None,
+        full=request.is_full or zorder_by is not None,
         user_metadata=user_metadata_of(spark),
         # A Java class of delta_ops computes positions on a curve, and Connect cannot load it.
         engine=None if zorder_by and is_connect(spark) else ds.rewrite(spark),

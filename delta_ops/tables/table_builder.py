@@ -20,6 +20,7 @@ from pyspark.sql.types import (
 
 from delta_ops import ddl
 from delta_ops.errors import InvalidRequestError, TableNotFoundError
+from delta_ops.log import DeltaLog
 from delta_ops.protocol.schema import StructField as Column
 from delta_ops.protocol.schema import schema_from_json
 from delta_ops.protocol.schema.char_types import SQL_TYPE
@@ -59,9 +60,14 @@ class DeltaTableBuilder(Generic[T]):
     """
 
     def __init__(
-        self, spark: SparkSession, mode: Mode, open_table: Callable[[SparkSession, str], T]
+        self,
+        spark: SparkSession,
+        mode: Mode,
+        open_table: Callable[[SparkSession, str], T],
+        open_log: Callable[[SparkSession, str], DeltaLog] = open_log,
     ) -> None:
         self._spark, self._mode, self._open_table = spark, mode, open_table
+        self._open_log = open_log
         self._name: str | None = None
         self._location: str | None = None
         self._comment: str | None = None
@@ -149,7 +155,7 @@ class DeltaTableBuilder(Generic[T]):
     def execute(self) -> T:
         """Create the table, or replace the existing table, and open it."""
         place = self._place()
-        log = open_log(self._spark, place)
+        log = self._open_log(self._spark, place)
         if self._mode == "replace" and not log.exists():
             raise TableNotFoundError(log.uri)
         ddl.create_table(

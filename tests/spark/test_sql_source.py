@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.errors import AnalysisException, PySparkException
@@ -61,6 +62,12 @@ def table(made: Path, tmp_path: Path) -> Path:
 
 def found(rows: DataFrame) -> list[tuple[object, ...]]:
     return sorted(tuple(row) for row in rows.collect())
+
+
+def sql_beside_python(spark: SparkSession, text: str) -> DataFrame:
+    """Run SQL as clients do that bypass `spark.sql` of Python, such as a Thrift server."""
+    session: Any = spark
+    return DataFrame(session._jsparkSession.sql(text), session)
 
 
 def test_a_table_is_read_by_a_name(delta: SparkSession, table: Path) -> None:
@@ -152,9 +159,9 @@ def test_versions_of_a_path_in_one_query(delta: SparkSession, table: Path) -> No
     )
     assert found(counts) == [(9, 10, 9, 10)]
     with pytest.raises(AnalysisException, match="at the end of the path"):
-        delta.sql(f"SELECT * FROM delta.`{table}` VERSION AS OF 0")
+        sql_beside_python(delta, f"SELECT * FROM delta.`{table}` VERSION AS OF 0")
     with pytest.raises(AnalysisException, match="at the end of the path"):
-        delta.sql(f"SELECT * FROM delta.`{table}` TIMESTAMP AS OF '2026-01-01'")
+        sql_beside_python(delta, f"SELECT * FROM delta.`{table}` TIMESTAMP AS OF '2026-01-01'")
 
 
 def test_a_database_of_that_name_keeps_its_tables(spark: SparkSession, tmp_path: Path) -> None:
@@ -238,7 +245,7 @@ def test_unsupported_sql_is_refused_and_changes_nothing(delta: SparkSession, tab
     before, carried_out = files_under(table), []
     for statement in REFUSED:
         with contextlib.suppress(PySparkException):
-            delta.sql(statement.format(table, table)).collect()
+            sql_beside_python(delta, statement.format(table, table)).collect()
             carried_out.append(statement)
     assert carried_out == []
     assert files_under(table) == before
@@ -249,7 +256,7 @@ def test_unsupported_sql_is_refused_and_changes_nothing(delta: SparkSession, tab
 def test_a_refusal_says_the_way(delta: SparkSession, table: Path) -> None:
     delta.sql(f"CREATE TABLE items USING delta LOCATION '{table}'")
     with pytest.raises(PySparkException, match=r"reads Delta tables, .* write by df\.write"):
-        delta.sql("INSERT INTO items SELECT * FROM items").collect()
+        sql_beside_python(delta, "INSERT INTO items SELECT * FROM items").collect()
     with pytest.raises(PySparkException, match=r"write by df\.write"):
         delta.table("items").write.insertInto("items")
     with pytest.raises(AnalysisException, match="existing Delta tables"):
@@ -277,7 +284,7 @@ def test_changes_of_the_catalog_entry_are_refused_with_the_right_call(
     delta.sql(f"CREATE TABLE items USING delta LOCATION '{table}'")
     for statement in statements:
         with pytest.raises(AnalysisException) as refused:
-            delta.sql(f"ALTER TABLE items {statement}")
+            sql_beside_python(delta, f"ALTER TABLE items {statement}")
         assert f"call delta_ops.ddl.{call.format(repr(str(table)))}" in str(refused.value).replace(
             " or delta_ops", "; call delta_ops"
         )
@@ -303,7 +310,7 @@ def test_information_missing_from_the_catalog_is_refused(
 ) -> None:
     delta.sql(f"CREATE TABLE items USING delta LOCATION '{table}'")
     with pytest.raises(AnalysisException) as refused:
-        delta.sql(statement.format(table))
+        sql_beside_python(delta, statement.format(table))
     assert way in str(refused.value)
     assert str(table) in str(refused.value)
 
@@ -321,7 +328,7 @@ def test_a_refusal_names_the_path_of_the_statement(
     delta: SparkSession, table: Path, statement: str
 ) -> None:
     with pytest.raises(AnalysisException, match=re.escape(f"({str(table)!r}")):
-        delta.sql(statement.format(table))
+        sql_beside_python(delta, statement.format(table))
 
 
 def test_a_description_comes_from_the_log(delta: SparkSession, table: Path) -> None:
@@ -390,7 +397,7 @@ def test_the_provider_is_found_in_any_case(delta: SparkSession, table: Path, pro
     delta.sql(f"CREATE TEMPORARY VIEW v USING {provider} OPTIONS (path '{table}')")
     assert delta.table("items").count() == delta.table("v").count() == 9
     with pytest.raises(AnalysisException, match=r"call delta_ops\.ddl\.set_properties"):
-        delta.sql("ALTER TABLE items SET TBLPROPERTIES ('a' = 'b')")
+        sql_beside_python(delta, "ALTER TABLE items SET TBLPROPERTIES ('a' = 'b')")
 
 
 def test_a_path_is_described_with_its_columns(delta: SparkSession, table: Path) -> None:

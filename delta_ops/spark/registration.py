@@ -1,6 +1,7 @@
 """Registration: makes delta_ops handle `format("delta")` of Spark's readers and writers.
 
-The methods of PySpark's readers and writers are wrapped, in every session of the process. Arguments
+The methods of PySpark's readers and writers are wrapped, in every session of the process, and
+`SparkSession.sql`. Arguments
 of methods such as `option` go to Spark as usual and are also recorded. Final methods such as `load`
 or `save` run in delta_ops if the format is "delta", and in Spark otherwise.
 """
@@ -34,6 +35,7 @@ from delta_ops.spark.delta_format.sql_source import (
     withdraw,
 )
 from delta_ops.spark.delta_format.sql_statements import Tables
+from delta_ops.spark.statements.routing import sql_with_delta
 from delta_ops.spark.versions import SQL_PATHS, is_connect, reads_paths
 
 logger = logging.getLogger(__name__)
@@ -91,10 +93,11 @@ if hasattr(os, "register_at_fork"):
 
 
 def register(spark: SparkSession, storage_options: Mapping[str, Any] | None = None) -> None:
-    """Make delta_ops handle `format("delta")` of batch and streaming readers and writers.
+    """Make delta_ops handle `format("delta")`, and Delta's statements in `spark.sql`.
 
     This applies to all sessions of the process until `unregister`. A second call changes only the
-    storage options. Other formats still use Spark.
+    storage options. Other formats and statements still use Spark. `spark.sql` of Connect sessions
+    stays unchanged.
 
     Args:
         spark: A classic or Connect session.
@@ -114,13 +117,16 @@ def register(spark: SparkSession, storage_options: Mapping[str, Any] | None = No
     with _registration.lock:
         _registration.storage_options = storage_options
         if is_connect(spark) not in _registration.replaced:
-            _registration.replaced[is_connect(spark)] = list(_wrap_all(is_connect(spark)))
+            wrapped = list(_wrap_all(is_connect(spark)))
+            if not is_connect(spark):
+                wrapped += _wrap_sql()
+            _registration.replaced[is_connect(spark)] = wrapped
     if not is_connect(spark):
         _provide_sql(spark)
 
 
 def unregister(spark: SparkSession) -> None:
-    """Make Spark handle `format("delta")` again, for the whole process.
+    """Make Spark handle `format("delta")` and all statements again, for the whole process.
 
     Examples:
         >>> ds.register(spark)
@@ -214,6 +220,21 @@ def _wrap_all(is_remote: bool) -> Iterator[_Replaced]:
             ours = _noting(original, notes[name]) if act is None else _acting(original, act)
             setattr(owner, name, ours)
             yield _Replaced(owner, name, original, ours)
+
+
+def _wrap_sql() -> Iterator[_Replaced]:
+    """Route Delta's statements; see `statements.routing`."""
+    original = SparkSession.sql
+
+    @functools.wraps(original)
+    def sql(self: SparkSession, *args: Any, **named: Any) -> DataFrame:
+        plain = functools.partial(original, self)
+        if not _registration.is_on:
+            return plain(*args, **named)
+        return sql_with_delta(plain, self, _registration.storage_options, *args, **named)
+
+    SparkSession.sql = sql  # type: ignore[method-assign]
+    yield _Replaced(SparkSession, "sql", original, sql)
 
 
 def _classes(is_remote: bool) -> tuple[type, ...]:

@@ -1,0 +1,83 @@
+"""Targets: finds the Delta table that a statement names, if it names one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from delta_ops.spark.delta_format.catalog_tables import plain_path
+from delta_ops.spark.delta_format.sql_source import names_paths
+from delta_ops.spark.statements.nodes import Target
+
+_DELTA = "delta"
+_SESSION_CATALOG = "spark_catalog"
+_CATALOG = "spark.sql.catalog.delta"
+
+
+def path_of_target(spark: SparkSession, target: Target) -> str | None:
+    """The path of a Delta table.
+
+    Returns:
+        The path that the target contains, or the location of a table in the session's catalog. None
+        if the target is a view, another kind of table, or unknown.
+
+    Args:
+        spark: A classic session.
+    """
+    if target.path is not None:
+        return target.path
+    return path_in_name(spark, target) or _location(spark, target.parts)
+
+
+def path_in_name(spark: SparkSession, target: Target) -> str | None:
+    """The path of a target such as delta.`/path`; None for other names."""
+    match target.parts:
+        case (source, path) if source.lower() == _DELTA and _delta_names_paths(spark):
+            return path
+    return None
+
+
+def _delta_names_paths(spark: SparkSession) -> bool:
+    """Whether `delta` is neither a database nor another catalog."""
+    if names_paths(spark):
+        return True
+    return spark.conf.get(_CATALOG, None) is None and not spark.catalog.databaseExists(_DELTA)
+
+
+def _location(spark: SparkSession, parts: tuple[str, ...]) -> str | None:
+    """The location of a table with provider "delta" in the session's catalog."""
+    session: Any = spark
+    jvm, state = session._jvm, session._jsparkSession.sessionState()
+    name = _name_in_session_catalog(state.catalogManager(), parts)
+    if name is None:
+        return None
+    database, table = name
+    sql = jvm.org.apache.spark.sql
+    identifier = sql.catalyst.TableIdentifier(table, jvm.scala.Option.apply(database))
+    try:
+        entry = state.catalog().getTempViewOrPermanentTableMetadata(identifier)
+        if str(entry.provider()).lower() != f"some({_DELTA})":
+            return None
+        location = sql.catalyst.catalog.CatalogUtils.URIToString(entry.location())
+    except (PySparkException, Py4JError):  # no such table or database
+        return None
+    return plain_path(location)
+
+
+def _name_in_session_catalog(manager: Any, parts: tuple[str, ...]) -> tuple[str | None, str] | None:
+    """Database and table; None if the name is in another catalog."""
+    match parts:
+        case (catalog, database, table):
+            return (database, table) if catalog.lower() == _SESSION_CATALOG else None
+        case (database, table):
+            if database.lower() != _SESSION_CATALOG and manager.isCatalogRegistered(database):
+                return None
+            found: tuple[str | None, str] = (database, table)
+        case (table,):
+            found = (None, table)
+        case _:
+            return None
+    return found if manager.currentCatalog().name() == _SESSION_CATALOG else None
