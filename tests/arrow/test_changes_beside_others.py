@@ -44,9 +44,7 @@ def test_a_commit_whose_feed_would_miss_rows_is_refused(
         transaction.remove(transaction.snapshot.add_files(col("a") == 100))
     before = sorted(da.to_table(tmp_path)["a"].to_pylist())
     if has_feed:
-        with pytest.raises(
-            InvalidRequestError, match="the change data feed cannot record"
-        ):
+        with pytest.raises(InvalidRequestError, match="the change data feed cannot record"):
             change(transaction)
         assert sorted(da.to_table(tmp_path)["a"].to_pylist()) == before
         return

@@ -107,13 +107,17 @@ def test_a_change_of_nothing_writes_nothing(tmp_path: Path) -> None:
     assert len(list((tmp_path / "j").iterdir())) == 1
 
 
-def test_an_entry_that_a_listing_does_not_show_yet_is_found(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number_shown", [0, 1, 2])
+def test_an_entry_that_a_listing_does_not_show_yet_is_found(
+    tmp_path: Path, number_shown: int
+) -> None:
+    shown = {f"j/{number_shown:020}.json"}
     for name in ("a", "b"):
         add_name(journal_at(open_storage(tmp_path)), name)
 
     class Late(CountingStorage):
         def list_from(self, directory: str, start: str) -> Iterator[FileInfo]:
-            return iter(())
+            return (each for each in super().list_from(directory, start) if each.path in shown)
 
     journal = journal_at(Late(open_storage(tmp_path), recording([])))
     assert journal.load().state.names == ("a", "b")

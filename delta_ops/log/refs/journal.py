@@ -105,7 +105,11 @@ class Journal(Generic[State]):
             if not (numbers := self._numbers()):
                 return self._nothing()
             last = numbers[-1]
-            is_whole = last == 1 or numbers[-2:-1] == [last - 1]
+            is_whole = (
+                last == 1
+                or numbers[-2:-1] == [last - 1]
+                or self._read_if_there(last - 1) is not None  # a listing may show it late
+            )
             if is_whole and (entry := self._read_if_there(last)) is not None:
                 return entry
         raise LogCorruptError(
