@@ -111,7 +111,11 @@ def _lost_refs(case: Case, log: DeltaLog) -> Iterator[str]:
 def _rows_of_version(log: DeltaLog, case: Case, version: int) -> Rows:
     """The rows of a version of main, which an operation of the case may have committed."""
     versions = case.scene.versions
-    return versions[version] if version < len(versions) else rows_in(da.to_table(log, version))
+    return (
+        versions[version]
+        if version < len(versions)
+        else rows_in(da.to_table(log.snapshot(version)))
+    )
 
 
 def serial_outcomes(case: Case) -> list[Rows]:
