@@ -95,7 +95,7 @@ def words_that_exist() -> dict[Surface, set[str]]:
     }
     return {
         Surface.DATAFRAME: {*(each.name for each in OPTIONS), *methods, "storage_options"},
-        Surface.SQL: {"storage_options"},
+        Surface.SQL: {"storage_options", f"SET {spark_setting}"},
         Surface.DELTA_TABLES: {*(f"{name}()" for name in named), *taken, spark_setting},
         Surface.TERMINAL: {
             *known,
