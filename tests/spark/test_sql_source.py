@@ -443,3 +443,10 @@ def test_nothing_is_read_after_the_format_is_restored(delta: SparkSession, table
     ds.unregister(delta)
     with pytest.raises(AnalysisException, match="is not registered"):
         delta.sql(f"SELECT * FROM delta.`{table}`")
+
+
+def test_a_path_is_read_after_another_registration(delta: SparkSession, table: Path) -> None:
+    for _ in range(2):
+        ds.unregister(delta)
+        ds.register(delta)
+        assert delta.sql(f"SELECT * FROM delta.`{table}`").count() == 9

@@ -24,6 +24,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
@@ -88,11 +89,20 @@ def _name_catalog(spark: SparkSession) -> None:
     """
     if not reads_paths(spark.version):
         return
-    named = spark.conf.get(_CATALOG, None)
-    if named == _CATALOG_CLASS or (named is None and not spark.catalog.databaseExists("delta")):
+    if names_paths(spark) or is_name_free(spark):
         context: Any = spark.sparkContext
         context._jsc.sc().conf().set(_CATALOG, _CATALOG_CLASS)
         spark.conf.set(_CATALOG, _CATALOG_CLASS)
+
+
+def is_name_free(spark: SparkSession) -> bool:
+    """Whether `delta` is neither a database nor the name of a catalog."""
+    if spark.conf.get(_CATALOG, None) is not None:
+        return False
+    try:
+        return not spark.catalog.databaseExists("delta")
+    except AnalysisException:
+        return True  # Spark still knows our catalog, which has been withdrawn
 
 
 def names_paths(spark: SparkSession) -> bool:

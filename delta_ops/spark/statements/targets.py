@@ -9,12 +9,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from delta_ops.spark.delta_format.catalog_tables import plain_path
-from delta_ops.spark.delta_format.sql_source import names_paths
+from delta_ops.spark.delta_format.sql_source import is_name_free, names_paths
 from delta_ops.spark.statements.nodes import Target
 
 _DELTA = "delta"
 _SESSION_CATALOG = "spark_catalog"
-_CATALOG = "spark.sql.catalog.delta"
 
 
 def path_of_target(spark: SparkSession, target: Target) -> str | None:
@@ -35,16 +34,9 @@ def path_of_target(spark: SparkSession, target: Target) -> str | None:
 def path_in_name(spark: SparkSession, target: Target) -> str | None:
     """The path of a target such as delta.`/path`; None for other names."""
     match target.parts:
-        case (source, path) if source.lower() == _DELTA and _delta_names_paths(spark):
-            return path
+        case (source, path) if source.lower() == _DELTA:
+            return path if names_paths(spark) or is_name_free(spark) else None
     return None
-
-
-def _delta_names_paths(spark: SparkSession) -> bool:
-    """Whether `delta` is neither a database nor another catalog."""
-    if names_paths(spark):
-        return True
-    return spark.conf.get(_CATALOG, None) is None and not spark.catalog.databaseExists(_DELTA)
 
 
 def _location(spark: SparkSession, parts: tuple[str, ...]) -> str | None:
