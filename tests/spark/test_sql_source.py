@@ -408,19 +408,6 @@ def test_a_path_is_described_with_its_columns(delta: SparkSession, table: Path) 
     assert delta.sql(f"DESCRIBE TABLE delta.`{table}`").collect()[3].col_name == "late"
 
 
-def test_a_cached_table_has_the_rows_of_later_commits(delta: SparkSession, table: Path) -> None:
-    delta.sql(f"CREATE TABLE items USING delta LOCATION '{table}'")
-    delta.sql("CACHE TABLE items")
-    assert delta.table("items").count() == 9
-    DeltaTable.forName(delta, "items").delete("id < 3")
-    assert delta.table("items").count() == 6
-    ds.delete(delta, table, "id = 9")
-    assert delta.sql("SELECT count(*) FROM items").head() == (5,)
-    add_columns(table, [NewColumn(name="late", data_type="int")])
-    assert delta.sql("SELECT late FROM items").count() == 5
-    delta.sql("UNCACHE TABLE IF EXISTS items")
-
-
 def test_columns_that_changed_meanwhile_are_refused(delta: SparkSession, table: Path) -> None:
     delta.sql(f"CREATE TEMPORARY VIEW v USING delta OPTIONS (path '{table}')")
     query = delta.sql("SELECT T2.s FROM v")
