@@ -92,7 +92,7 @@ def load_net_changes(own: DeltaLog, head: Snapshot) -> NetChanges:
 
 
 def _file_key(file: FileAction, table: str) -> FileKey:
-    """What identifies a file of a table."""
+    """The identity of a file: its path and its deletion vector."""
     vector = file.deletion_vector
     return canonical_path(file.path, table), vector.unique_id if vector else None
 

@@ -68,7 +68,7 @@ from delta_ops.versioning.net_changes import NetChanges, branch_commits, load_ne
 OPERATION = "PUBLISH BRANCH"
 """`operation` of commitInfo."""
 _TURNS = 20
-"""Turns in which other commits to the branch came first, before a publication gives up."""
+"""Attempts to close a branch that gets other commits meanwhile."""
 _MOST_ATTEMPTS = 1000
 
 
@@ -315,7 +315,7 @@ class _Publication:
 
     def _reads(self, base: Snapshot, head: Snapshot, commits: Sequence[Commit]) -> list[Read]:
         """The rows that the publication depends on."""
-        # Conditions on a changed schema may name other columns than those of the base version.
+        # After a change of the schema, conditions may name columns that the base version lacks.
         if not self.rebase or head.schema != base.schema:
             return [Read(predicate=TRUE, is_serial=True)]
         return [read for commit in commits for read in reads_of(commit)]

@@ -35,7 +35,7 @@ class VersionToKeep:
     snapshot: Snapshot
     """The version."""
     verb: str
-    """What the ref does to the version, for messages: `tag`."""
+    """The verb of messages, such as `tag`."""
     files_seen_at: int = 0
     """`Refs.complete_from` when the files of the version were found."""
 
