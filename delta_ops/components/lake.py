@@ -106,8 +106,8 @@ class DeltaLakeComponent(dg.StateBackedComponent, WatchAttributes):
         """Reject invalid attributes.
 
         Raises:
-            AttributeRefusedError: The root is relative, a policy is invalid, or as for
-                `WatchAttributes`.
+            AttributeRefusedError: The root is relative, a policy is invalid, or an
+                attribute of `WatchAttributes` is.
         """
         validate_address("root", self.root)
         policies_from(self.policies)

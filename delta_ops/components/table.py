@@ -53,8 +53,8 @@ class DeltaTableComponent(dg.Component, WatchAttributes):
         """Reject invalid attributes.
 
         Raises:
-            AttributeRefusedError: The address is relative, Dagster cannot name the key, or as
-                for `WatchAttributes`.
+            AttributeRefusedError: The address is relative, Dagster cannot name the key, or an
+                attribute of `WatchAttributes` is invalid.
         """
         validate_address("uri", self.uri)
         validate_key("asset.key", self.asset.key.path)

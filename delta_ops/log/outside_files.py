@@ -201,7 +201,7 @@ def _options_by_prefix(rule: Mapping[str, Mapping[str, Any]]) -> dict[str, Mappi
 
 
 def _service(place: str) -> tuple[str, str | None]:
-    """The store, and its service (such as an account), at this root; options differ by service."""
+    """The store at this root and its service, such as an account; options differ by service."""
     if place.startswith("/"):
         return "/", ""
     store, _, rest = place.partition("://")

@@ -1,4 +1,4 @@
-"""Bad paths: finds the log file and line of a path that is wrong.
+"""Path errors: finds the log file and line of an invalid path.
 
 Replay reads millions of paths and does not record the log file of each. The file is looked up only
 for a wrong path.

@@ -33,7 +33,7 @@ def validate_same_table(snapshot: Snapshot) -> None:
     if commit is not None and snapshot.txn_id not in (None, commit.txn_id):
         raise TableReplacedError(
             snapshot.uri,
-            f"now has a different commit as version {snapshot.version} than when it was read",
+            f"has a different commit as version {snapshot.version}, not the commit that was read",
         )
 
 

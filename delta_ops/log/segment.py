@@ -98,9 +98,9 @@ class LogListing:
 
 
 def list_log(storage: Storage, directory: str, *, from_version: int = 0) -> LogListing:
-    """List the log directory from a version on, again if a version is missing.
+    """List the log directory, starting with a version.
 
-    A version that is missing in two listings counts as missing.
+    If a version is missing, the directory is listed a second time, which decides.
     """
     start = version_prefix(from_version) if from_version else ""
     missing = None

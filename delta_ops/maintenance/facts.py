@@ -97,7 +97,7 @@ def load_facts(
 def _refusing(
     refused: dict[str, tuple[str, ...]], operation: str, snapshot: Snapshot
 ) -> Iterator[None]:
-    """Refuse an operation if a tag or branch cannot be read, which it would have to keep."""
+    """Refuse an operation that must keep a tag or branch whose version cannot be read."""
     try:
         yield
     except VersionNotFoundError as error:

@@ -16,7 +16,7 @@ class Kept(NamedTuple):
     """Versions and branches that must stay readable."""
 
     versions: frozenset[int]
-    """Versions of main: those that the caller keeps, of tags, and the bases of branches."""
+    """Versions of main: from the caller, of tags, and base versions of branches."""
     branches: tuple[Branch, ...]
 
 

@@ -250,11 +250,14 @@ class ChangeFeed:
             "that file",
         )
 
-    def _on_since(self, number: int) -> int | None:
-        """Return the first version after `number` from which the feed stays on; None if it is off.
+    def _version_turned_on(self, number: int) -> int | None:
+        """Return the version that turned the feed on for the rest of the range.
 
         Args:
-            number: A version at which the feed is off.
+            number: A version without the feed.
+
+        Returns:
+            None if the feed is off at the end of the range.
         """
         since = None
         for commit in self.log.commits(number + 1, self.end.version):
@@ -266,11 +269,11 @@ class ChangeFeed:
     def _validate(self, number: int, metadata: Metadata) -> None:
         uri = self.end.uri
         if not is_on(CHANGE_DATA_FEED, metadata.configuration):
-            since = self._on_since(number)
+            since = self._version_turned_on(number)
             cure = (
                 "begin after it, or end before it"
                 if since is None
-                else f"the feed is on since version {since}, so begin with "
+                else f"the feed has been on since version {since}, so begin with "
                 f"{option('start_version', since)}"
             )
             raise InvalidRequestError(

@@ -27,7 +27,7 @@ class SliceLimits:
 
 
 class StreamVersion(NamedTuple):
-    """A version as a stream reads it."""
+    """What a stream knows about a version."""
 
     version: int
     num_files: int
@@ -129,7 +129,7 @@ class _Left:
         return taken
 
     def take_whole(self, sizes: Iterable[int]) -> int:
-        """Take all files or none; none only if other files were taken and these do not fit."""
+        """Take all files; take none if the slice has other files and these do not fit."""
         limits, all_sizes = self.limits, list(sizes)
         files, size_bytes = self.files + len(all_sizes), self.size_bytes + sum(all_sizes)
         is_too_much = (limits.max_files is not None and files > limits.max_files) or (

@@ -86,7 +86,7 @@ def version_column(definition: TableDefinition, table: str) -> str | None:
 
 
 def validate_tracking(metadata: Metadata, table: str) -> None:
-    """Reject to track rows while assigning ids is suspended.
+    """Reject row tracking while the assignment of ids is suspended.
 
     Raises:
         InvalidRequestError: Both properties are true.

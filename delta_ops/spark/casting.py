@@ -159,7 +159,7 @@ def _drop_collations(frame: DataFrame, source: StructType) -> DataFrame:
 def _is_decimal_of_float(value: Column, number: Column, source: DecimalType) -> Column:
     """Whether a decimal has the shortest digits of a FLOAT or DOUBLE, or is the same whole number.
 
-    Spark casts a FLOAT to a decimal by the digits of its DOUBLE, which are digits of other numbers.
+    Spark casts a FLOAT to a decimal through DOUBLE, which gives 0.1 the digits of 0.10000000149.
     """
     digits = try_cast(number.cast("string"), source.name)
     whole = sf.when(~_is_past_longs(number), try_cast(try_cast(number, "bigint"), source.name))

@@ -18,7 +18,7 @@ from typing import Any
 
 from delta_ops.errors import DeltaOpsError, InvalidRequestError, StorageError
 from delta_ops.option_words import option
-from delta_ops.storage.create_way import Upload, Way, file_exists_error
+from delta_ops.storage.exclusive_create import ExclusiveCreate, Upload, file_exists_error
 from delta_ops.storage.paths import staged_name
 
 Lock = Callable[[str], AbstractContextManager[object]]
@@ -40,23 +40,24 @@ def lock_cure() -> str:
     )
 
 
-def way_with_lock(way: Way, lock: Lock) -> Way:
-    """`way`, but creating a file holds the lock and first checks for an existing file."""
+def locked_create(exclusive: ExclusiveCreate, lock: Lock) -> ExclusiveCreate:
+    """Wrap requests: creating a file holds the lock and first checks for an existing file."""
 
     def put(fs: Any, path: str, data: bytes, mark: str) -> None:
-        with _creating_alone(way, lock, fs, path):
-            way.put(fs, path, data, mark)
+        with _creating_alone(exclusive, lock, fs, path):
+            exclusive.put(fs, path, data, mark)
 
     def begin_upload(fs: Any, path: str, mark: str) -> Upload:
-        assert way.begin_upload is not None
+        assert exclusive.begin_upload is not None
         return _LockedUpload(
-            way.begin_upload(fs, path, mark), lambda: _creating_alone(way, lock, fs, path)
+            exclusive.begin_upload(fs, path, mark),
+            lambda: _creating_alone(exclusive, lock, fs, path),
         )
 
     return replace(
-        way,
+        exclusive,
         put=put,
-        begin_upload=begin_upload if way.begin_upload else None,
+        begin_upload=begin_upload if exclusive.begin_upload else None,
         endpoint_of=None,  # no probe: the lock makes creation exclusive
     )
 
@@ -136,9 +137,9 @@ class _LockedUpload:
 
 
 @contextlib.contextmanager
-def _creating_alone(way: Way, lock: Lock, fs: Any, path: str) -> Iterator[None]:
+def _creating_alone(exclusive: ExclusiveCreate, lock: Lock, fs: Any, path: str) -> Iterator[None]:
     with hold(lock, path):
-        if way.look(fs, path) is not None:
+        if exclusive.look(fs, path) is not None:
             raise file_exists_error(path)
         yield
 
@@ -156,14 +157,14 @@ def _look(fs: Any, path: str) -> str | None:
     return "" if fs.exists(path) else None
 
 
-RENAMING = Way(put=_put_renamed, look=_look)
+RENAMING = ExclusiveCreate(put=_put_renamed, look=_look)
 """For stores without atomic uploads; exclusive only while a lock is held."""
 
 
-def way_without_condition(way: Way) -> Way:
-    """`way` for a store that ignores its condition; exclusive only while a lock is held."""
+def unconditional_create(exclusive: ExclusiveCreate) -> ExclusiveCreate:
+    """Requests for a store that ignores the condition; exclusive only while a lock is held."""
 
     def put(fs: Any, path: str, data: bytes, mark: str) -> None:  # noqa: ARG001
         fs.pipe_file(path, data)
 
-    return replace(way, put=put, begin_upload=None)
+    return replace(exclusive, put=put, begin_upload=None)

@@ -78,7 +78,7 @@ class Together(Protocol):
 
 @runtime_checkable
 class Engine(Protocol):
-    """Rows as data files, and data files as rows."""
+    """Reads rows from data files, and writes rows to data files."""
 
     name: EngineName
 
@@ -129,8 +129,8 @@ class Engine(Protocol):
         """Parse the condition of a merge or of one of its clauses.
 
         Args:
-            condition: SQL text, an expression, or another form that the engine accepts. A text may
-                use what belongs to the engine's session, such as variables; an expression may not.
+            condition: SQL text, an expression, or another form that the engine accepts. Text may
+                use variables of the engine's session; an expression may not.
 
         Raises:
             InvalidRequestError: The value is not a condition.

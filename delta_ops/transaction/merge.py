@@ -44,7 +44,7 @@ class Merge:
         validate_arguments(Merge.when_matched_update, locals())
         return self._add(
             Clause(
-                occasion="matched",
+                kind="matched",
                 action="update",
                 updates=updates,
                 predicate=self._parse(predicate),
@@ -60,7 +60,7 @@ class Merge:
         validate_arguments(Merge.when_matched_update_all, locals())
         return self._add(
             Clause(
-                occasion="matched",
+                kind="matched",
                 action="update",
                 predicate=self._parse(predicate),
                 except_columns=tuple(except_cols or ()),
@@ -70,9 +70,7 @@ class Merge:
     def when_matched_delete(self, predicate: SqlCondition | None = None) -> Merge:
         """Delete table rows that match a source row."""
         validate_arguments(Merge.when_matched_delete, locals())
-        return self._add(
-            Clause(occasion="matched", action="delete", predicate=self._parse(predicate))
-        )
+        return self._add(Clause(kind="matched", action="delete", predicate=self._parse(predicate)))
 
     def when_not_matched_insert(
         self, updates: Mapping[str, Any], predicate: SqlCondition | None = None
@@ -81,7 +79,7 @@ class Merge:
         validate_arguments(Merge.when_not_matched_insert, locals())
         return self._add(
             Clause(
-                occasion="not matched",
+                kind="not matched",
                 action="insert",
                 updates=updates,
                 predicate=self._parse(predicate),
@@ -97,7 +95,7 @@ class Merge:
         validate_arguments(Merge.when_not_matched_insert_all, locals())
         return self._add(
             Clause(
-                occasion="not matched",
+                kind="not matched",
                 action="insert",
                 predicate=self._parse(predicate),
                 except_columns=tuple(except_cols or ()),
@@ -111,7 +109,7 @@ class Merge:
         validate_arguments(Merge.when_not_matched_by_source_update, locals())
         return self._add(
             Clause(
-                occasion="not matched by source",
+                kind="not matched by source",
                 action="update",
                 updates=updates,
                 predicate=self._parse(predicate),
@@ -123,7 +121,7 @@ class Merge:
         validate_arguments(Merge.when_not_matched_by_source_delete, locals())
         return self._add(
             Clause(
-                occasion="not matched by source",
+                kind="not matched by source",
                 action="delete",
                 predicate=self._parse(predicate),
             )
@@ -175,8 +173,8 @@ class Merge:
         return None if predicate is None else self._engine.parse_condition(predicate)
 
 
-def _describe(clauses: Sequence[Clause], occasion: str) -> list[dict[str, str]]:
-    return [each.described for each in clauses if each.occasion == occasion]
+def _describe(clauses: Sequence[Clause], kind: str) -> list[dict[str, str]]:
+    return [each.described for each in clauses if each.kind == kind]
 
 
 def merge_metrics(
@@ -191,7 +189,7 @@ def merge_metrics(
 
     Args:
         num_source_rows: Number of source rows.
-        counts: Number of changed table rows by the clause's occasion, such as "matched", and its
+        counts: Number of changed table rows by the clause's kind, such as "matched", and its
             action, such as "update".
         num_inserted: Number of inserted rows.
         num_copied: Number of rows that were rewritten unchanged.

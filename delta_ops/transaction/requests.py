@@ -25,7 +25,7 @@ from delta_ops.transaction.transaction import Transaction
 Target = TableOrPlace | Transaction
 Mode = Literal["append", "overwrite", "error", "ignore"]
 PartitionOverwriteMode = Literal["static", "dynamic"]
-Occasion = Literal["matched", "not matched", "not matched by source"]
+ClauseKind = Literal["matched", "not matched", "not matched by source"]
 Action = Literal["update", "delete", "insert"]
 
 
@@ -213,7 +213,7 @@ class UpdateRequest(CommitRequest):
 class Clause:
     """One clause of a merge."""
 
-    occasion: Occasion
+    kind: ClauseKind
     action: Action
     updates: Mapping[str, Any] | None = None
     """Values by column; None: all columns of the source."""

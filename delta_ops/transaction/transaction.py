@@ -159,8 +159,7 @@ class Transaction:
         """Begin a transaction on the latest version, with the same txns and no other change."""
         again = begin(self.log, clock=self.clock, on_event=self.on_event, pace=self._run.pace)
         again.partition_time_zone = self.partition_time_zone
-        again.is_of_one_change = self.is_of_one_change
-        again.commit_texts = self.commit_texts
+        again.is_of_one_change, again.commit_texts = self.is_of_one_change, self.commit_texts
         for txn in self.draft.txns.values():
             again.set_transaction(txn)
         return again
@@ -375,7 +374,8 @@ class Transaction:
             StaleRunError: A newer run has overwritten what this run is about to write.
             InvalidRequestError: The table holds some of the txns and lacks others.
         """
-        return result_if_done(self.log, self.snapshot, tuple(self.draft.txns.values()))
+        txns = tuple(self.draft.txns.values())
+        return result_if_done(self.log, self.snapshot, txns) if txns else None
 
     @property
     def footprint(self) -> Footprint:

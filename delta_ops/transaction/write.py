@@ -96,6 +96,9 @@ def _write(
         report_ignored_properties(transaction.snapshot, request.configuration)
     _change_columns(transaction, request, partial(engine.schema_of, data))
     target = transaction.target
+    if transaction.draft.definition is not None:
+        # The changed definition may need a feature that only the other engine supports.
+        validate(target.definition, "write", table=table, engine=engine.name)
     rules = [*request.source_rules]
     if request.replace_where is not None:
         rules.append(_rule_of_replacement(request.replace_where, target.definition))
@@ -205,11 +208,8 @@ def stage(
     Raises:
         InvalidRequestError: The data do not fit the table.
         TableNotFoundError: There is no table.
-        UnsupportedFeatureError: The table uses a feature that the engine cannot write.
     """
     definition, table = target.definition, target.table
-    # The changed definition may need a feature that only the other engine supports.
-    validate(definition, "write", table=table, engine=engine.name)
     validate_feed_columns(definition, table)
     validate_partitioning(definition, partition_by, table)
     validate_distinct(definition.schema, table)
@@ -371,7 +371,7 @@ def transaction_on(
     else:
         transaction = begin(log_of(target, storage_options), on_event=on_event)
         transaction.is_of_one_change = True
-    if transaction.snapshot is not None:
+    if transaction.snapshot is not None or transaction.creates_table:
         validate(transaction.definition, "write", table=transaction.log.uri, engine=engine.name)
     engine.attach(transaction)
     return transaction

@@ -35,8 +35,8 @@ from delta_ops.versioning.version_to_keep import VersionToKeep
 
 _ALWAYS_MS = 2**62
 _MARGIN_MS = DAY_MS
-"""How long before another engine's vacuum a branch must end, and how long after its end our own
-maintenance waits."""
+"""A branch expires this long before another engine's vacuum may delete its files, and our own
+maintenance deletes it this long after it expired."""
 
 
 def create_branch(
@@ -62,10 +62,10 @@ def create_branch(
         version: The version of main that the branch begins with; the latest version if None.
         timestamp: Begin with the version of this time instead.
         ref: Begin with the version of a tag instead, such as `tag:2026-11`.
-        expires_in: How long the branch lives; if None, a day less than
-            `delta.deletedFileRetentionDuration`, from the time that the first file of the base
-            version may have been removed.
-        enforce_retention: Reject a longer life than that.
+        expires_in: Lifetime of the branch. By default, the branch expires a day before a vacuum of
+            another engine may delete the first removed file of the base version, as
+            `delta.deletedFileRetentionDuration` allows.
+        enforce_retention: Reject a lifetime that is longer than the default.
         clock: Milliseconds since the Unix epoch.
 
     Raises:
@@ -247,8 +247,8 @@ def delete_logs_of_deleted_branches(storage: Storage, horizon_ms: int) -> None:
     id is used twice.
 
     Args:
-        horizon_ms: A log with a file of this time or later stays, as somebody may be reading or
-            writing it; milliseconds since the Unix epoch.
+        horizon_ms: Keep a log that has a file of this time or later, because it may be in use.
+            Milliseconds since the Unix epoch.
 
     Raises:
         LogCorruptError, UnsupportedFeatureError: As `Journal.load`.

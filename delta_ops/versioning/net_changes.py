@@ -1,4 +1,4 @@
-"""Net changes: what the commits of a branch come to, as one commit.
+"""Net changes: reduces the commits of a branch to one commit.
 
 Source: PROTOCOL.md, "Action Reconciliation" (a file is identified by its path and its vector).
 

@@ -1,17 +1,17 @@
-"""Publish: one commit on main with the net changes of a branch.
+"""Publish: commits the net changes of a branch to main, in one commit.
 
-The commit is prepared on the base version, as if the branch were one long transaction. So the
-commit loop judges every commit that main got in the meantime. By default it depends on all rows of
-the table. With `rebase` it depends on the rows that the commits of the branch read.
+The commit is prepared on the base version, as if the branch were one long transaction. The commit
+loop therefore compares it with every commit that main received since. By default the commit depends
+on all rows of the table. With `rebase` it depends on the rows that the commits of the branch read.
 
-1. An entry in the journal closes the branch at the version to publish. Then the log of the branch
-   is listed again: a commit that came in between opens the branch again, and the next turn includes
-   that commit. A commit that comes later fails; see `log.refs.branches`.
-2. The commit carries a `txnId` that follows from the branch and its version. So a publication that
-   was killed, or whose answer was lost, is recognized by the next one, which takes over.
-3. If main has moved, nothing is committed, and the branch is opened again.
-4. A second entry records the version of main. If the branch was deleted meanwhile, a vacuum may
-   have deleted its files, so they are looked up.
+1. A journal entry closes the branch at the version to publish. The log of the branch is then listed
+   again. If it has another commit, the branch is opened again, and the next attempt includes that
+   commit. Later commits to the branch fail; see `log.refs.branches`.
+2. The `txnId` of the commit is computed from the branch and its version. If a publication was
+   killed, or the store's answer was lost, the next publication finds the commit by its `txnId`.
+3. If the commit conflicts with main, nothing is committed, and the branch is opened again.
+4. A second journal entry records the version of main. If the branch was deleted before this entry,
+   a vacuum may have deleted its files, so the files are looked up.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ from delta_ops.versioning.net_changes import NetChanges, branch_commits, load_ne
 OPERATION = "PUBLISH BRANCH"
 """`operation` of commitInfo."""
 _TURNS = 20
-"""Attempts to close a branch that gets other commits meanwhile."""
+"""Attempts to close a branch while other writers commit to it."""
 _MOST_ATTEMPTS = 1000
 
 
@@ -229,7 +229,7 @@ class _Publication:
 
     @contextmanager
     def _opening_again(self) -> Iterator[None]:
-        """Open the branch again if it was not published; not if that is unknown."""
+        """Open the branch again after an error, unless the commit may exist."""
         try:
             yield
         except CommitStateUnknownError:
@@ -240,7 +240,7 @@ class _Publication:
             raise
 
     def _open(self) -> None:
-        """Let the branch take commits, unless another publication is in charge."""
+        """Open the branch for commits, unless another publication has taken over."""
 
         def reopen(branch: Branch) -> Branch:
             is_ours = branch.publisher == self.id and branch.published_version is None
@@ -348,7 +348,7 @@ class _Publication:
 
 
 def _close_at(version: int, publisher: str, branch: Branch) -> Branch:
-    """The branch, closed at a version unless it was closed before."""
+    """The branch with a new publisher; if it was open, it is closed at this version."""
     last = version if branch.last_version is None else branch.last_version
     return replace(branch, last_version=last, publisher=publisher)
 
@@ -416,7 +416,7 @@ def _stage(transaction: Transaction, base: Snapshot, head: Snapshot, net: NetCha
 def _split_outside(
     net: NetChanges, table: str
 ) -> tuple[list[tuple[AddFile, RemoveFile]], list[AddFile], list[RemoveFile]]:
-    """Files outside of the table that got another vector, and all other adds and removes."""
+    """Split off files outside of the table whose deletion vector changes."""
     removed = {canonical_path(each.path, table): each for each in net.removes}
     outside: list[tuple[AddFile, RemoveFile]] = []
     adds: list[AddFile] = []

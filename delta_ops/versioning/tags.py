@@ -37,7 +37,7 @@ def create_tag(
     Args:
         table: A table's location or handle.
         name: Letters, digits and `. _ + / -`, such as `reports/2026-11`. The name of a deleted tag
-            is never given again.
+            cannot be used again.
         version: The latest version if None.
         timestamp: Tag the version of this time instead.
         clock: Milliseconds since the Unix epoch, for the time of the tag.

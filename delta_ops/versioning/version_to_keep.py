@@ -93,7 +93,8 @@ class VersionToKeep:
             f"a vacuum or log clean-up that began at {begun} may be deleting files of version "
             f"{self.snapshot.version}",
             f"Wait until it ends, or {self.verb} version {deletion.version} or a later one. If it "
-            "was killed, the next vacuum that deletes files a week later removes the block",
+            "was killed, older versions stay blocked until another vacuum deletes files, at least "
+            "a week later",
         )
 
 

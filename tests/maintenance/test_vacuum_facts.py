@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 import pytest
 
 from delta_ops.maintenance.vacuum.facts import TableListing, VacuumFacts, facts_since, vacuum_facts
-from delta_ops.maintenance.vacuum.hidden_names import names_hidden_but_for
+from delta_ops.maintenance.vacuum.hidden_names import hidden_names_except
 from delta_ops.maintenance.vacuum.plan import plan_by_facts
 from delta_ops.storage import FileInfo
 
@@ -22,7 +22,7 @@ def listing_of(*paths: str, links: Links | None = None, disk: bool = True) -> Ta
 def facts_of(
     listing: TableListing, needed: Collection[str] = (), keep: Collection[str] = ()
 ) -> VacuumFacts:
-    names = names_hidden_but_for(())
+    names = hidden_names_except(())
     return vacuum_facts(listing, names, frozenset(needed), now_ms=10, retention_ms=1, keep=keep)
 
 

@@ -19,7 +19,7 @@ from delta_ops.maintenance.vacuum.facts import (
     facts_since,
     vacuum_facts,
 )
-from delta_ops.maintenance.vacuum.hidden_names import names_hidden_but_for
+from delta_ops.maintenance.vacuum.hidden_names import hidden_names_except
 from delta_ops.maintenance.vacuum.plan import plan_by_facts
 from delta_ops.maintenance.vacuum.pre_filter import PreFilter
 from delta_ops.storage import FileInfo
@@ -76,7 +76,7 @@ KNOWN = st.builds(
 def facts_of(listing: TableListing, known: Known) -> VacuumFacts:
     return vacuum_facts(
         listing,
-        names_hidden_but_for(["_p"], frozenset({"metadata"})),
+        hidden_names_except(["_p"], frozenset({"metadata"})),
         known.needed,
         now_ms=NOW,
         retention_ms=WEEK,
@@ -159,5 +159,5 @@ def test_a_pre_filter_reports_the_tables_whose_logs_it_leaves_out(path: str) -> 
 
 
 def vacuum_facts_of_nothing() -> VacuumFacts:
-    names = names_hidden_but_for(())
+    names = hidden_names_except(())
     return vacuum_facts(NOTHING_LISTED, names, frozenset(), now_ms=NOW, retention_ms=WEEK)

@@ -69,7 +69,7 @@ ACTIONS = {
 COLUMNS_OF_CHANGES = ["k", "t", "n", "tags", "_change_type"]
 COPIED, WRITTEN = "numTargetRowsCopied", "numOutputRows"
 BY_SOURCE = "NOT MATCHED BY SOURCE"
-OCCASIONS = {
+KINDS_BY_MATCH = {
     "MATCHED": MATCHED,
     "NOT MATCHED": ("insert all", "insert"),
     BY_SOURCE: ("update others", "delete others"),
@@ -194,7 +194,7 @@ def is_refused_by_reference_alone(
     The merge is unambiguous then, but the reference also checks clauses for other rows.
     """
     kinds = {clause.kind for clause in clauses}
-    is_silent = kinds.isdisjoint(MATCHED) and not kinds.isdisjoint(OCCASIONS[BY_SOURCE])
+    is_silent = kinds.isdisjoint(MATCHED) and not kinds.isdisjoint(KINDS_BY_MATCH[BY_SOURCE])
     return is_silent and any(
         sum(meets(target, source, on) for source in sources) > 1 for target in targets
     )
@@ -221,11 +221,11 @@ def test_an_update_is_the_references(tmp_path: Path, delta_spark: DeltaSpark, se
 
 
 def merge_text(table: Path, source: Path, on: Condition, clauses: Sequence[Clause]) -> str:
-    """The merge as SQL: only the last clause of an occasion may omit its condition."""
+    """The merge as SQL: only the last clause of a kind may omit its condition."""
     text = f"MERGE INTO delta.`{table}` AS target USING parquet.`{source}` AS source ON {on.text}"
-    for occasion, kinds in OCCASIONS.items():
+    for match, kinds in KINDS_BY_MATCH.items():
         among = [clause for clause in clauses if clause.kind in kinds]
         for each in among:
             condition = each.condition.text or ("" if each is among[-1] else "true")
-            text += f" WHEN {occasion}{condition and ' AND '}{condition} THEN {ACTIONS[each.kind]}"
+            text += f" WHEN {match}{condition and ' AND '}{condition} THEN {ACTIONS[each.kind]}"
     return text

@@ -13,10 +13,10 @@ import pytest
 
 from delta_ops.errors import StorageError
 from delta_ops.storage import Storage, open_storage
-from delta_ops.storage.backends.azure.create import WAY as AZURE
-from delta_ops.storage.backends.gcs import WAY as GCS
-from delta_ops.storage.backends.s3.create import WAY as S3
-from delta_ops.storage.create_way import PART_BYTES, Way
+from delta_ops.storage.backends.azure.create import EXCLUSIVE_CREATE as AZURE
+from delta_ops.storage.backends.gcs import EXCLUSIVE_CREATE as GCS
+from delta_ops.storage.backends.s3.create import EXCLUSIVE_CREATE as S3
+from delta_ops.storage.exclusive_create import PART_BYTES, ExclusiveCreate
 from tests.support.servers.azure import AzureServer
 from tests.support.servers.s3 import Failure, S3Server, kinds
 
@@ -197,15 +197,15 @@ def test_a_stream_that_landed_though_every_answer_was_lost_is_known_again(
     assert info == impatient.stat(PATH)
 
 
-def finished(way: Way, fs: Any, path: str, mark: str) -> None:
-    assert way.begin_upload is not None
-    upload = way.begin_upload(fs, path, mark)
+def finished(exclusive: ExclusiveCreate, fs: Any, path: str, mark: str) -> None:
+    assert exclusive.begin_upload is not None
+    upload = exclusive.begin_upload(fs, path, mark)
     upload.add(b"ours")
     upload.finish()
 
 
 @pytest.mark.parametrize(
-    ("store", "way"),
+    ("store", "exclusive"),
     [
         pytest.param(
             "s3",
@@ -223,19 +223,19 @@ def finished(way: Way, fs: Any, path: str, mark: str) -> None:
     ],
 )
 def test_a_file_is_known_again_by_its_mark(
-    request: pytest.FixtureRequest, store: str, way: Way
+    request: pytest.FixtureRequest, store: str, exclusive: ExclusiveCreate
 ) -> None:
     """A client that repeats a request and finds the file existing recognizes its own file."""
     server = request.getfixturevalue(f"{store}_server")
     place = server.new_container() if store == "azure" else server.new_bucket()
     protocol = {"gcs": "gs", "azure": "az"}.get(store, store)
     fs = fsspec.filesystem(protocol, **server.storage_options)
-    assert way.look(fs, f"{place}/a") is None
-    way.put(fs, f"{place}/a", b"ours", "mark1")
+    assert exclusive.look(fs, f"{place}/a") is None
+    exclusive.put(fs, f"{place}/a", b"ours", "mark1")
     with pytest.raises(FileExistsError):
-        way.put(fs, f"{place}/a", b"ours", "mark2")
+        exclusive.put(fs, f"{place}/a", b"ours", "mark2")
     fs.pipe_file(f"{place}/b", b"another's")
-    assert [way.look(fs, f"{place}/{name}") for name in "ab"] == ["mark1", ""]
+    assert [exclusive.look(fs, f"{place}/{name}") for name in "ab"] == ["mark1", ""]
 
 
 @both_sizes

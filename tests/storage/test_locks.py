@@ -21,7 +21,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 from delta_ops import DeltaLog
 from delta_ops.errors import StorageError, UnsupportedStorageError
 from delta_ops.storage import Storage, open_storage
-from delta_ops.storage.create_way import PART_BYTES
+from delta_ops.storage.exclusive_create import PART_BYTES
 from tests.storage.disk_file_system import open_disk
 from tests.support.file_lock import FileLock
 from tests.support.servers.s3 import S3Server, kinds

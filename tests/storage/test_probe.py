@@ -14,10 +14,10 @@ import pytest
 
 from delta_ops.errors import StorageError, UnsupportedStorageError
 from delta_ops.storage import Storage, open_storage
-from delta_ops.storage.backends.azure.create import WAY as AZURE
-from delta_ops.storage.backends.gcs import WAY as GCS
-from delta_ops.storage.backends.s3.create import WAY as S3
-from delta_ops.storage.create_way import PART_BYTES, Endpoint, Way
+from delta_ops.storage.backends.azure.create import EXCLUSIVE_CREATE as AZURE
+from delta_ops.storage.backends.gcs import EXCLUSIVE_CREATE as GCS
+from delta_ops.storage.backends.s3.create import EXCLUSIVE_CREATE as S3
+from delta_ops.storage.exclusive_create import PART_BYTES, Endpoint, ExclusiveCreate
 from delta_ops.storage.remote.exclusive import honours_put
 from tests.support.forked import call_in_child, needs_fork
 from tests.support.gate import PATIENCE_S, Gate, call_in_thread
@@ -152,7 +152,7 @@ def test_threads_that_begin_together_probe_once(s3_server: S3Server) -> None:
     assert kinds(requests) == {"PUT": PUT_TWICE + callers, "DELETE": 1}
 
 
-def exclusive_way(address: str, gate: Gate) -> Way:
+def exclusive_create(address: str, gate: Gate) -> ExclusiveCreate:
     """Creates files exclusively, in a set, after the gate opens."""
     there: set[str] = set()
 
@@ -162,7 +162,9 @@ def exclusive_way(address: str, gate: Gate) -> Way:
             raise FileExistsError(path)
         there.add(path)
 
-    return Way(put=put, look=lambda fs, path: None, endpoint_of=lambda fs: Endpoint(address, False))
+    return ExclusiveCreate(
+        put=put, look=lambda fs, path: None, endpoint_of=lambda fs: Endpoint(address, False)
+    )
 
 
 @pytest.mark.parametrize(
@@ -175,8 +177,8 @@ def exclusive_way(address: str, gate: Gate) -> Way:
 def test_a_store_that_does_not_answer_the_question_holds_up_no_other_table(other_root: str) -> None:
     gate, address = Gate(), f"https://{uuid.uuid4().hex}"
     fs = SimpleNamespace(rm_file=lambda path: None)
-    with gate.holding([lambda: honours_put(exclusive_way(address, gate), fs, "bucket/slow")]):
-        other = exclusive_way(address, Gate())
+    with gate.holding([lambda: honours_put(exclusive_create(address, gate), fs, "bucket/slow")]):
+        other = exclusive_create(address, Gate())
         requested = call_in_thread(lambda: honours_put(other, fs, other_root))
         assert requested.result(PATIENCE_S / 2)
 
@@ -185,9 +187,9 @@ def test_a_store_that_does_not_answer_the_question_holds_up_no_other_table(other
 def test_a_child_forked_during_a_probe_probes_the_store_itself() -> None:
     gate, address = Gate(), f"https://{uuid.uuid4().hex}"
     fs = SimpleNamespace(rm_file=lambda path: None)
-    way = exclusive_way(address, gate)
-    with gate.holding([lambda: honours_put(way, fs, "bucket/slow")]):
-        assert call_in_child(lambda: honours_put(way, fs, "bucket/slow"))
+    exclusive = exclusive_create(address, gate)
+    with gate.holding([lambda: honours_put(exclusive, fs, "bucket/slow")]):
+        assert call_in_child(lambda: honours_put(exclusive, fs, "bucket/slow"))
 
 
 def create(storage: Storage, number: int) -> None:

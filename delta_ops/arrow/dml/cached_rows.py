@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 class Cache(Generic[T]):
-    """Values by file, for several threads; each is taken once.
+    """Values by file, shared by several threads; each value is taken once.
 
     Args:
         max_bytes: Limit for all values at a time; a value that would exceed it is not kept.

@@ -85,7 +85,7 @@ class Search(Protocol[Found]):
         """Return the approximate size of the rows to write; None if the file is not rewritten."""
 
     def rows(self, files: Sequence[AddFile], found: Sequence[Found], /) -> Iterable[pa.RecordBatch]:
-        """Yield the rows to write of some files of a partition."""
+        """Yield the rows to write for some files of one partition."""
 
 
 def search_and_write(
@@ -195,8 +195,8 @@ def _plan(target: WriteTarget, sources: Sequence[tuple[AddFile, int]]) -> list[N
 def _are_written_at_once(planned: Sequence[NewFile], storage: Storage) -> bool:
     """Return whether several new files are written in parallel.
 
-    Otherwise new files are written one by one, and the sources of each are read in parallel. This
-    is faster for many small files of a store, or of one partition.
+    Otherwise new files are written one by one, and the sources of each are read in parallel,
+    which is faster for many small files of a store, or of one partition.
     """
     largest = max(planned, key=lambda each: each.source_bytes)
     if storage.has_native_input:

@@ -1,4 +1,4 @@
-"""Delete: files without the matching rows replace the files that have them."""
+"""Delete: replaces files that have matching rows by files without these rows."""
 
 from __future__ import annotations
 

@@ -255,6 +255,6 @@ def _count_clauses(clauses: Sequence[PlannedClause], found: _Matched) -> dict[tu
     for _, matches in found:
         for counted in pc.value_counts(matches.clauses).to_pylist():
             clause = clauses[counted["values"]]
-            key = clause.occasion, clause.action
+            key = clause.kind, clause.action
             counts[key] = counts.get(key, 0) + counted["counts"]
     return counts

@@ -18,9 +18,9 @@ from delta_ops.protocol.expression.resolution import resolve_condition
 from delta_ops.protocol.expression.time_functions import bind_time
 from delta_ops.protocol.schema import StructType
 from delta_ops.protocol.table_definition import TableDefinition
-from delta_ops.transaction.requests import Action, Clause, Occasion
+from delta_ops.transaction.requests import Action, Clause, ClauseKind
 
-SIDES: Mapping[Occasion, Sequence[Side]] = {
+SIDES: Mapping[ClauseKind, Sequence[Side]] = {
     "matched": (TARGET, SOURCE),
     "not matched": (SOURCE,),
     "not matched by source": (TARGET,),
@@ -32,7 +32,7 @@ SIDES: Mapping[Occasion, Sequence[Side]] = {
 class PlannedClause:
     """A clause with names resolved over the columns of both sides."""
 
-    occasion: Occasion
+    kind: ClauseKind
     action: Action
     condition: Node | None
     """The resolved condition; None means always."""
@@ -71,7 +71,7 @@ def plan_clause(
     Raises:
         InvalidRequestError: A name, type or value does not fit.
     """
-    find = columns.finder(SIDES[clause.occasion])
+    find = columns.finder(SIDES[clause.kind])
     if clause.predicate is not None:
         validate_condition(clause.predicate, find)
     parsed = bind_time(clause.predicate.root, now_ms) if clause.predicate else None
@@ -90,7 +90,7 @@ def plan_clause(
             meets=meets,
         )
     return PlannedClause(
-        occasion=clause.occasion,
+        kind=clause.kind,
         action=clause.action,
         condition=None if parsed is None else resolve_condition(parsed, find),
         parsed_condition=parsed,

@@ -128,8 +128,8 @@ def plan_merge(
         for each in request.clauses
     ]
     matched, inserts, others = (
-        [each for each in planned if each.occasion == occasion]
-        for occasion in ("matched", "not matched", "not matched by source")
+        [each for each in planned if each.kind == kind]
+        for kind in ("matched", "not matched", "not matched by source")
     )
     of_rows = (*matched, *others)
     updated = _updated_columns(of_rows, definition)

@@ -86,7 +86,7 @@ def sorted_pieces(
         batches: The rows, all with one schema.
         num_rows: The number of rows.
         sample: Returns an evenly spread sample; called only if the rows do not fit into memory.
-        at_least: Minimum number of pieces, if places differ.
+        at_least: Minimum number of pieces; fewer if too few rows have different places.
     """
     return _pieces(batches, sorting, num_rows, sample, at_least, 0)
 

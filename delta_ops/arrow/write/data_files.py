@@ -154,7 +154,7 @@ def _write_held(
 def _group(
     held: Iterable[tuple[int, Callable[[], AddFile]]], max_files: int
 ) -> Iterator[tuple[int, list[Callable[[], AddFile]]]]:
-    """Group the writes of very small files, because a thread needs as long to take over a call."""
+    """Group writes of very small files: handing one to a thread takes as long as the write."""
     total, group = 0, list[Callable[[], AddFile]]()
     for num_bytes, write_file in held:
         if group and (total + num_bytes > _CALL_BYTES or len(group) == max_files):

@@ -129,7 +129,7 @@ class FormChooser:
         return self._choice
 
     def form_of_few(self, num_rows: int, num_bytes: int) -> FileForm:
-        """Choose the form of a small file with this number of rows and bytes."""
+        """Choose how to encode a small file with this number of rows and bytes."""
         return FileForm(
             self._codec_of(num_bytes), self._stored, _FEW_AT_ONCE, num_rows > _TINY_ROWS
         )

@@ -51,16 +51,31 @@ class KnownFiles:
     """Whether all other files are known not to be live; if False, some are unknown."""
 
 
-def actions_by_path(files: Sequence[FileAction], table: str) -> dict[str, FileAction]:
-    """File actions by canonical path; fewer than `files` if a file occurs twice.
+def figures_after(
+    figures: Figures,
+    before: Snapshot | None,
+    files: Sequence[FileAction],
+    table: str,
+    *,
+    may_read: bool,
+) -> Figures | None:
+    """The figures after a commit; None if unknown.
 
     Args:
+        figures: The figures before the commit.
+        before: The version before the commit; None for version 0.
+        files: The file actions of the commit.
         table: The table's root.
+        may_read: Look up files of unknown state in the checkpoint.
     """
-    return dict(zip(canonical_texts((action.path for action in files), table), files, strict=True))
+    paths = canonical_texts((action.path for action in files), table)
+    by_path = dict(zip(paths, files, strict=True))
+    if len(by_path) < len(files):  # the commit names a file twice
+        return None
+    return _changed_figures(figures, by_path, _known_files(before, by_path, may_read=may_read))
 
 
-def changed_figures(
+def _changed_figures(
     figures: Figures, actions: Mapping[str, FileAction], known: KnownFiles
 ) -> Figures | None:
     """The figures after a commit's file actions.
@@ -81,15 +96,10 @@ def changed_figures(
     return after if is_possible(after) else None
 
 
-def known_files(
+def _known_files(
     before: Snapshot | None, actions: Mapping[str, FileAction], *, may_read: bool
 ) -> KnownFiles:
-    """Find which of a commit's files were live before the commit.
-
-    Args:
-        before: The version before the commit; None for version 0.
-        may_read: Look up files of unknown state in the checkpoint.
-    """
+    """Find which of a commit's files were live before the commit."""
     if before is None or not actions:
         return KnownFiles(live_sizes=(), is_complete=True)
     named = text_array(actions)

@@ -31,11 +31,9 @@ from delta_ops.log.checksum import VersionChecksum, differences, load_checksum
 from delta_ops.log.checksum_write.file_figures import (
     NO_FILES,
     Figures,
-    actions_by_path,
-    changed_figures,
     count_files,
+    figures_after,
     is_possible,
-    known_files,
 )
 from delta_ops.log.snapshot import Snapshot
 from delta_ops.protocol.actions import (
@@ -138,8 +136,10 @@ def next_checksum(
     removes = any(isinstance(action, RemoveFile) for action in files)
     may_read = recount or removes or stored_bytes(before) <= CHEAP_CHECKPOINT_BYTES
     known = _summary(storage, directory, before, may_read=may_read, recount=recount)
-    figures = _figures_after(known, before, files, storage.uri, may_read=may_read)
-    if known is None or figures is None:
+    if known is None:
+        return None
+    figures = figures_after(known.figures, before, files, storage.uri, may_read=may_read)
+    if figures is None:
         return None
     info = _last_action(others, CommitInfo)
     is_timed = is_on(IN_COMMIT_TIMESTAMPS, definition.metadata.configuration)
@@ -320,23 +320,6 @@ def _has_vectors(
         or (before is not None and before.tail.adds.identified is not None)
         or any(action.deletion_vector for action in files)
     )
-
-
-def _figures_after(
-    known: Summary | None,
-    before: Snapshot | None,
-    files: Sequence[FileAction],
-    table: str,
-    *,
-    may_read: bool,
-) -> Figures | None:
-    """Figures after the commit; None if unknown."""
-    if known is None:
-        return None
-    by_path = actions_by_path(files, table)
-    if len(by_path) < len(files):  # the commit names a file twice
-        return None
-    return changed_figures(known.figures, by_path, known_files(before, by_path, may_read=may_read))
 
 
 def _transactions_expire(before: Snapshot | None, metadata: Metadata) -> bool:

@@ -4,8 +4,9 @@ The log of a branch is in a directory of its own below `_delta_ops/branches`. It
 table's log, and its first commit follows the base version. The data files of a branch lie beside
 those of main, so publishing moves no data.
 
-1. A branch exists from its entry in the journal on; its directory appears with its first commit.
-   So a directory whose id is not in the journal, which is read later, belongs to a deleted branch.
+1. A branch exists as soon as the journal has its entry. Its directory appears later, with its first
+   commit. If the directories are listed first and the journal is read afterwards, a directory
+   without an entry belongs to a deleted branch.
 2. A commit looks at the journal before and after it creates its file. If the branch was deleted or
    closed in between, the committer gets an error.
 3. A publication closes the branch in the journal, then lists its log once more. So each commit is

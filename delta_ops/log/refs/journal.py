@@ -4,9 +4,10 @@
    if absent and never changed, so exactly one of several writers gets a number.
 2. An entry holds the whole state after it, and what was changed. So the last entry is enough to
    know the state, and each older entry shows the state of its time.
-3. A writer decides by the state of the last entry. If another writer gets the next number first,
-   it decides again by the new state.
-4. An entry has a random id of its writer. After a lost answer the writer recognizes its own entry.
+3. A writer decides from the state of the last entry. If another writer creates the next entry
+   first, it decides again from that entry.
+4. An entry has a random id of its writer. If the store's answer is lost, the writer recognizes its
+   entry by this id.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class _Header(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change(Generic[State]):
-    """A decision of a writer: the new state."""
+    """A change that a writer decided on."""
 
     state: State
     text: str
@@ -93,7 +94,7 @@ class Journal(Generic[State]):
         return self._follow(self._load_listed())
 
     def _follow(self, entry: Entry[State]) -> Entry[State]:
-        """The last entry, from one that may not be the last: a listing may show a new one late."""
+        """Find the last entry, starting from one entry: a listing may show later entries late."""
         while (later := self._read_if_there(entry.number + 1)) is not None:
             entry = later
         return entry
@@ -120,7 +121,7 @@ class Journal(Generic[State]):
         )
 
     def load_at(self, time_ms: int) -> Entry[State]:
-        """Load the last entry of a time or before it.
+        """Load the last entry that was written at or before a time.
 
         Args:
             time_ms: Milliseconds since the Unix epoch.
@@ -173,7 +174,7 @@ class Journal(Generic[State]):
                 last, failures = self._follow(there), 0
 
     def _try_create(self, entry: Entry[State]) -> StorageError | None:
-        """Create the entry; returns the error if it may be another writer's or not be there."""
+        """Create the entry; returns the error if another writer or nobody may have created it."""
         path = self._path(entry.number)
         try:
             self.storage.create(path, msgspec.json.encode(entry))

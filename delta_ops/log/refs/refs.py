@@ -5,12 +5,12 @@ see `branches`. The journal in `_delta_ops/refs` keeps all refs, outside of `_de
 other engines would delete or misread its files.
 
 1. Vacuum and log clean-up keep what the versions of tags and branches need.
-2. Before they delete the first file, they add an entry, which follows every ref that they have to
-   keep. Until they end, a later ref of an older version is rejected, because they may be deleting
-   the files of that version.
-3. The name of a deleted tag is never given again, so a name means one version for ever.
-4. A ref records `metaData.id` of its version, so that a table which was deleted and created again
-   is noticed.
+2. Before they delete the first file, they announce the deletion in a journal entry. They keep the
+   refs of all earlier entries. Until the deletion ends, a new ref of an older version is rejected,
+   because the files of that version may be disappearing.
+3. The name of a deleted tag cannot be used again, so a name always means the same version.
+4. A ref records `metaData.id` of its version. It shows whether the table was deleted and created
+   again.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _NAME = re.compile(r"[A-Za-z0-9_+](?:[A-Za-z0-9._+/-]*[A-Za-z0-9_+-])?")
 _KINDS: dict[str, RefKind] = {"tag:": "tag", "branch:": "branch"}
 _MOST_CHARACTERS = 200
 _LONGEST_DELETION_MS = 7 * DAY_MS
-"""A deletion that was announced earlier was killed, or a clock was wrong."""
+"""A deletion that was announced longer ago counts as killed."""
 _RENEW_AFTER_MS = DAY_MS
 """A deletion that runs for longer is announced again."""
 
@@ -119,7 +119,7 @@ class Refs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tags: dict[str, Tag] = {}
     """By name."""
     deleted_tags: tuple[str, ...] = ()
-    """Names that are never given again."""
+    """Names of deleted tags, which cannot be used again."""
     branches: dict[str, Branch] = {}
     """By id. Names are unique among them."""
     deletions: tuple[RunningDeletion, ...] = ()
@@ -127,7 +127,7 @@ class Refs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Files that only versions before this one need may have been deleted."""
 
     def drop_killed_deletions(self, now_ms: int) -> Refs:
-        """These refs without the deletions that were killed; their files may be deleted."""
+        """These refs without killed deletions, which may have deleted files of older versions."""
         killed = [
             each for each in self.deletions if abs(now_ms - each.begun_ms) >= _LONGEST_DELETION_MS
         ]
@@ -139,7 +139,7 @@ class Refs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def time_by(clock: Clock) -> int:
-    """The time of a clock, or the nearest one that an entry can hold: clocks may be wrong."""
+    """The time of a clock, limited to times that an entry can hold: clocks may be wrong."""
     return min(max(clock(), 0), _LAST_MS)
 
 

@@ -55,7 +55,7 @@ class Version(Protocol):
 
     @property
     def checkpoint(self) -> Checkpoint | None:
-        """The checkpoint below the tail."""
+        """The checkpoint that the tail follows; None without a checkpoint."""
 
     @property
     def opened_checkpoint(self) -> OpenCheckpoint | None:

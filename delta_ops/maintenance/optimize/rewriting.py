@@ -2,7 +2,7 @@
 
 Outputs are smaller than their inputs together, so several of them may fit into one file again. Each
 round plans on the results of the round before. A group with an output of an earlier round is
-rewritten from the original live files, since an engine reads the table and not our drafts. Every
+rewritten from the original live files, because an engine reads only files of the table. Every
 round leaves fewer files, so it ends; groups that an engine cannot combine stay as they are.
 """
 
@@ -79,13 +79,13 @@ class Rewriting:
         """Files that may be combined with outputs of other commits."""
         self.lost_files = 0
         """Files of groups that were given up."""
-        self._drafts: dict[str, Rewrite] = {}  # by the path of the only file written
+        self._earlier: dict[str, Rewrite] = {}  # by the path of the only file written
         self._final: list[Rewrite] = []
 
     @property
     def rewrites(self) -> list[Rewrite]:
         """The rewrites that count; no file is in two of them."""
-        return [*self._final, *self._drafts.values()]
+        return [*self._final, *self._earlier.values()]
 
     @property
     def inputs(self) -> list[AddFile]:
@@ -153,7 +153,7 @@ class Rewriting:
             return False
         self.lost_files += sum(len(each.inputs) for each in lost)
         self._final = [each for each in self.rewrites if each not in lost]
-        self._drafts = {}
+        self._earlier = {}
         discard(new.storage, [add for each in lost for add in each.staged.adds])
         return True
 
@@ -176,12 +176,12 @@ class Rewriting:
         num_at_once = self._num_at_once(groups)
         if self._engine is None or num_at_once < 2:
             for number, group in enumerate(groups):
-                take((number, self._rewrite(self._replace_drafts(group), self._rewrite_files)))
+                take((number, self._rewrite(self._live_group(group), self._rewrite_files)))
             return
         with self._engine.together() as calls, all_or_none(self.snapshot.storage) as files:
 
             def write(number: int, rewrite_files: RewriteFiles) -> tuple[int, Staged]:
-                staged = self._rewrite(self._replace_drafts(groups[number]), rewrite_files)
+                staged = self._rewrite(self._live_group(groups[number]), rewrite_files)
                 files.keep(staged.adds)
                 return number, staged
 
@@ -219,17 +219,17 @@ class Rewriting:
         # The stores share the thread pool of that size, and long calls would block it.
         return num_at_once - 1 if num_at_once == MAX_CONCURRENCY else num_at_once
 
-    def _replace_drafts(self, group: RewriteGroup) -> RewriteGroup:
-        """The group with live files instead of drafts."""
-        if not any(add.path in self._drafts for add in group.files):
+    def _live_group(self, group: RewriteGroup) -> RewriteGroup:
+        """The group with live files instead of outputs of earlier rounds."""
+        if not any(add.path in self._earlier for add in group.files):
             return group
         inputs = tuple(
             live
             for add in group.files
-            for live in (self._drafts[add.path].inputs if add.path in self._drafts else (add,))
+            for live in (self._earlier[add.path].inputs if add.path in self._earlier else (add,))
         )
-        # The plan uses the sizes of drafts. By the sizes of the inputs, one file would be too
-        # small.
+        # The plan uses the sizes of earlier outputs. By the sizes of the inputs, one file would be
+        # too small.
         target = max(group.target_size_bytes, sum(add.size for add in inputs))
         return RewriteGroup(files=inputs, target_size_bytes=target)
 
@@ -241,16 +241,16 @@ class Rewriting:
         if not is_useful:
             discard(self.transaction.log.storage, adds)
             return ()
-        earlier = [self._drafts[add.path] for add in group.files if add.path in self._drafts]
-        made = Rewrite(inputs=self._replace_drafts(group).files, staged=staged)
-        # Recorded before the replaced drafts are deleted: an interrupt in between must not lose it.
+        earlier = [self._earlier[add.path] for add in group.files if add.path in self._earlier]
+        made = Rewrite(inputs=self._live_group(group).files, staged=staged)
+        # Recorded before the replaced outputs are deleted, so that an interrupt loses nothing.
         if len(adds) == 1:
-            self._drafts[adds[0].path] = made
+            self._earlier[adds[0].path] = made
         else:
             self._final.append(made)
         for each in earlier:
             discard(self.transaction.log.storage, each.staged.adds)
-            del self._drafts[each.staged.adds[0].path]
+            del self._earlier[each.staged.adds[0].path]
         return adds if len(adds) == 1 else ()
 
     def _rewrite(self, group: RewriteGroup, rewrite_files: RewriteFiles) -> Staged:

@@ -147,7 +147,7 @@ def repair(
 
 
 def _validate_no_place_is_gone(removed: Sequence[AddFile], snapshot: Snapshot) -> None:
-    """Reject the removal of all files of a location, which may only be unmounted."""
+    """Reject the removal of all files of a location: it may just not be mounted."""
     lost = Counter(_place(canonical_path(add.path, snapshot.uri)) for add in removed)
     live = Counter(
         _place(path)

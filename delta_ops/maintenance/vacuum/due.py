@@ -1,9 +1,9 @@
 """Checks whether a vacuum is due: looks up a sample of files of expired tombstones.
 
 The check is cheap for most tables, where nothing is due. It samples files that expired tombstones
-name and that the log does not need by that name; after a vacuum they are gone. Only if the sample
-has an old file, all facts are loaded as for a vacuum, and they decide: the file may be needed under
-another name (a link, another letter case), or belong to another table.
+name and that the log does not need by that name; after a vacuum these files are gone. If an old
+file of the sample still exists, all facts are loaded as for a vacuum. They may show that the file
+is needed under another name (a link, another letter case), or belongs to another table.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def any_is_there(
 
 
 def _sample(unneeded: Collection[str], facts: VacuumFacts) -> list[str]:
-    """Paths without a certain reason to stay, evenly spread in deletion order, with the last."""
+    """Sample paths that have no certain reason to stay, evenly over the order of deletion."""
     reason_of = certain_reasons(facts)
     named = (p for p in unneeded if not is_absolute(p) and is_valid(p))
     paths = sorted(path for path in named if reason_of(path) is None)

@@ -152,7 +152,7 @@ def _other_names(paths: Set[str], listing: TableListing) -> frozenset[str]:
 
 
 def _other_places(paths: Set[str], listing: TableListing) -> frozenset[str]:
-    """Other listed names of these files and directories, through links or a disk's letter case."""
+    """Other listed names of these files and directories: through links, or in other letter case."""
     if not paths:
         return frozenset()
     names = {info.path for info in listing.files}

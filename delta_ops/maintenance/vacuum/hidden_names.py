@@ -35,12 +35,12 @@ def hidden_names(definition: TableDefinition) -> HiddenNames:
     columns = dict.fromkeys([*definition.partition_columns, *physical])
     formats = definition.metadata.configuration.get("delta.universalFormat.enabledFormats", "")
     is_shared = formats.strip() or any(map(definition.has, _ICEBERG))
-    return names_hidden_but_for(
+    return hidden_names_except(
         tuple(columns), frozenset({"metadata"}) if is_shared else frozenset()
     )
 
 
-def names_hidden_but_for(
+def hidden_names_except(
     partition_columns: Sequence[str], directories: frozenset[str] = frozenset()
 ) -> HiddenNames:
     """The rule for a table with these partition columns."""

@@ -27,9 +27,9 @@ from delta_ops.maintenance.leftovers import STAGED_LIFETIME_MS, is_staged
 from delta_ops.maintenance.vacuum.facts import Reason, TableListing, VacuumFacts, vacuum_facts
 from delta_ops.maintenance.vacuum.hidden_names import (
     HIDING,
+    hidden_names_except,
     is_hidden_directory,
     is_hidden_name,
-    names_hidden_but_for,
 )
 from delta_ops.storage import FileInfo
 from delta_ops.storage.paths import is_hidden_staged
@@ -103,7 +103,7 @@ def plan_vacuum(
     """
     validate_arguments(plan_vacuum, locals())
     listing = TableListing(files=list(listed), links=links)
-    names = names_hidden_but_for(partition_columns)
+    names = hidden_names_except(partition_columns)
     facts = vacuum_facts(
         listing, names, reachable, now_ms=now_ms, retention_ms=retention_ms, keep=keep
     )

@@ -26,7 +26,7 @@ from delta_ops.orchestration.io_manager.setting_values import (
     read_columns,
     read_texts,
 )
-from delta_ops.transaction.requests import Action, Occasion
+from delta_ops.transaction.requests import Action, ClauseKind
 
 MERGE_KEYS = (
     "delta/merge_keys",
@@ -36,7 +36,7 @@ MERGE_KEYS = (
 )
 _SIDES = ("target", "source")
 _WORDS = ("when", "then", "if", "set", "except")
-_ACTIONS: Mapping[Occasion, tuple[Action, ...]] = {
+_ACTIONS: Mapping[ClauseKind, tuple[Action, ...]] = {
     "matched": ("update", "delete"),
     "not matched": ("insert",),
     "not matched by source": ("update", "delete"),
@@ -47,7 +47,7 @@ _ACTIONS: Mapping[Occasion, tuple[Action, ...]] = {
 class MergeClause:
     """One clause of a merge."""
 
-    when: Occasion
+    when: ClauseKind
     then: Action
     condition: str | None = None
     """SQL condition; None: always true."""

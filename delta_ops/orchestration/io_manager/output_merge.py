@@ -188,7 +188,7 @@ def _clause(
     if among is not None and clause.when == "not matched by source":
         conditions.append(_partition_condition(among, settings, engine))
     return Clause(
-        occasion=clause.when,
+        kind=clause.when,
         action=clause.then,
         updates=clause.values,
         predicate=engine.join_conditions(conditions) if conditions else None,

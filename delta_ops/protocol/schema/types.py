@@ -217,7 +217,7 @@ def collation(field: StructField) -> str | None:
 
 
 def validate_distinct(schema: StructType, table: str) -> None:
-    """Reject to write to a table whose columns or struct fields differ only in case.
+    """Reject a write to a table whose columns or struct fields differ only in case.
 
     Raises:
         InvalidRequestError: The message names the columns.

@@ -1,10 +1,11 @@
 """Values: convert a user's value to a Delta type, the same way for both engines.
 
-A value is kept at every depth, or rejected with its path, such as `s.a`. A number changes its type
-only if it stays the same number. A FLOAT or DOUBLE also accepts a decimal that is printed alike:
-0.1 is a valid FLOAT, 16777217 is not, because it would be printed as 16777216. Nothing is
-truncated, rounded or parsed. A struct is a dict by field names. It must hold all fields if the row
-would lose the values of missing ones.
+A conversion never changes the value: nothing is truncated, rounded or parsed. A value that does not
+fit is rejected with its path, such as `s.a`. A number may get another numeric type that can hold
+the same number. FLOAT and DOUBLE also accept a decimal whose digits are the shortest form of the
+result: 0.1 is a valid FLOAT; 16777217 is not, because the nearest FLOAT is 16777216. A struct is a
+dict by field names. It must have all fields if the row would otherwise lose the values of missing
+fields.
 """
 
 from __future__ import annotations

@@ -127,7 +127,7 @@ def refusal_of(statement: str, place: str, detail: str) -> str | None:
 
 
 def refusal_of_details(place: str) -> str:
-    """Return the reason to reject a name for a table that says more than columns."""
+    """Return the reason to reject a statement that names a table and sets more than columns."""
     path = repr(plain_path(place))
     return (
         "a catalog entry cannot set properties, a comment, partitions or buckets of the Delta "
@@ -139,7 +139,7 @@ def refusal_of_details(place: str) -> str:
 def refusal_of_name(
     place: str, given: StructType, columns: StructType, snapshot: Snapshot
 ) -> str | None:
-    """Return the reason to reject the columns of a name for a table, or None if they are right.
+    """Return why the columns of a statement that names a table are wrong; None if they are right.
 
     Args:
         given: The columns of the statement.
@@ -177,7 +177,7 @@ def _texts(columns: StructType) -> list[str]:
 
 
 def describe(columns: StructType, snapshot: Snapshot, known: Sequence[Row]) -> list[Row]:
-    """Describe a table as Spark describes a table whose catalog entry says all about it.
+    """Describe a table as Spark would if the catalog entry were complete.
 
     Args:
         columns: The columns of a query.

@@ -253,6 +253,6 @@ def _count_actions(plan: MergePlan, by_file: RowCounts) -> dict[tuple[str, str],
     counts: dict[tuple[str, str], int] = {}
     for (_, number), count in by_file.items():
         clause = plan.clauses[number]
-        key = clause.occasion, clause.action
+        key = clause.kind, clause.action
         counts[key] = counts.get(key, 0) + count
     return counts

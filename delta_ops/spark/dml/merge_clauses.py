@@ -1,9 +1,9 @@
 """Merge clauses: compiles each clause of a merge to Spark columns.
 
-The occasion of a clause is the kind of rows that it is for: matched rows, source rows without a
-match, or rows of the table without a match.
-Clauses for rows of the table are numbered in the order of their evaluation: first the clauses for
-matched rows, then the clauses for rows without a match. Insert clauses have their own numbers.
+A clause is for one kind of rows: matched rows, source rows without a match, or rows of the table
+without a match. Clauses for rows of the table are numbered in the order of their evaluation: first
+the clauses for matched rows, then the clauses for rows without a match. Insert clauses have their
+own numbers.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from delta_ops.spark.expressions.conditions import (
     validate_condition,
     validate_names,
 )
-from delta_ops.transaction.requests import Action, Clause, Occasion
+from delta_ops.transaction.requests import Action, Clause, ClauseKind
 
 CLAUSE = "delta_ops clause"
 """Number of the clause that applies to a row, or null; the space avoids table column names."""
@@ -42,7 +42,7 @@ CLAUSE = "delta_ops clause"
 class PlannedClause:
     """A clause over the columns of both sides, each under its alias."""
 
-    occasion: Occasion
+    kind: ClauseKind
     action: Action
     predicate: SparkCondition | None
     """The condition of the clause. None: it always applies."""
@@ -80,9 +80,9 @@ class Sides:
     source_alias: str
     source_schema: StructType
 
-    def rows_of(self, occasion: Occasion) -> DataFrame:
+    def rows_of(self, kind: ClauseKind) -> DataFrame:
         """The columns that a clause for this kind of rows may use."""
-        match occasion:
+        match kind:
             case "matched":
                 return self.target.crossJoin(self.source)
             case "not matched":
@@ -121,7 +121,7 @@ def plan_clause(
         InvalidRequestError: A name, type or value does not fit.
     """
     wanted = definition.schema
-    rows = sides.rows_of(clause.occasion)
+    rows = sides.rows_of(clause.kind)
     predicate: SparkCondition | None = clause.predicate
     if predicate is not None:
         predicate = predicate.naming(wanted, sides.source_schema)
@@ -151,7 +151,7 @@ def plan_clause(
             columns, rows, definition, table, is_update=is_update, unmatchable=keys
         )
     return PlannedClause(
-        occasion=clause.occasion,
+        kind=clause.kind,
         action=clause.action,
         predicate=predicate,
         takes_all=clause.takes_all,
@@ -167,7 +167,7 @@ def _validate_alias(column: Column, label: str, clause: Clause, sides: Sides, ta
     Raises:
         InvalidRequestError: Names the condition or the column.
     """
-    if clause.occasion != "not matched by source":
+    if clause.kind != "not matched by source":
         return
     try:
         _ = sides.rows_of("matched").select(column).schema

@@ -119,7 +119,7 @@ def _may_try(
     plan: MergePlan, files: Sequence[AddFile], numbers: UniqueNumbers, changed: Changed
 ) -> bool:
     match list(plan.clauses.values()):
-        case [only] if only.action == "update" and only.occasion == "matched":
+        case [only] if only.action == "update" and only.kind == "matched":
             is_upsert = only.predicate is None
         case _:
             is_upsert = False
@@ -142,7 +142,7 @@ def _has_stable_values(plan: MergePlan) -> bool:
         (each.predicate is None or analyze(each.predicate.column, rows).is_stable)
         and (each.takes_all or each.assigned is None or are_stable(each.assigned, rows))
         for each in clauses
-        for rows in [plan.sides.rows_of(each.occasion)]
+        for rows in [plan.sides.rows_of(each.kind)]
     )
 
 

@@ -137,7 +137,7 @@ def _join(plan: MergePlan, files: Sequence[AddFile]) -> DataFrame:
     meets = named_column(SOURCE_ROW).isNotNull()
     chosen = choose_clause(
         [
-            (number, meets if each.occasion == "matched" else ~meets, each)
+            (number, meets if each.kind == "matched" else ~meets, each)
             for number, each in plan.clauses.items()
         ]
     )

@@ -76,7 +76,7 @@ class MergePlan:
     def has_stable_values(self) -> bool:
         """Whether each evaluation is known to give the same new values."""
         return all(
-            are_stable(each.assigned, self.sides.rows_of(each.occasion))
+            are_stable(each.assigned, self.sides.rows_of(each.kind))
             for each in self.clauses.values()
             if each.assigned is not None
         )
@@ -84,12 +84,12 @@ class MergePlan:
     @property
     def changes_unmatched_rows(self) -> bool:
         """Whether a clause may change rows that match no source row."""
-        return any(each.occasion == "not matched by source" for each in self.clauses.values())
+        return any(each.kind == "not matched by source" for each in self.clauses.values())
 
     @property
     def allows_repeats(self) -> bool:
         """Whether a row may match several source rows: each of them would give the same result."""
-        matched = [each for each in self.clauses.values() if each.occasion == "matched"]
+        matched = [each for each in self.clauses.values() if each.kind == "matched"]
         match matched:
             case [PlannedClause(action="delete", predicate=None)]:
                 return True
@@ -142,11 +142,11 @@ def plan_merge(
     ]
     of_rows = [
         each
-        for occasion in ("matched", "not matched by source")
+        for kind in ("matched", "not matched by source")
         for each in planned
-        if each.occasion == occasion
+        if each.kind == kind
     ]
-    inserts = [each for each in planned if each.occasion == "not matched"]
+    inserts = [each for each in planned if each.kind == "not matched"]
     updated = {name for each in of_rows for name in each.names}
     validate_assigned(updated, definition.schema, table)
     return MergePlan(
@@ -175,7 +175,7 @@ def find_read(plan: MergePlan, now_ms: int) -> Covered:
     """Find the table rows that can affect the result, as precisely as the conditions allow."""
     covered = _cover_matches(plan)
     conditions = [
-        each.predicate for each in plan.clauses.values() if each.occasion == "not matched by source"
+        each.predicate for each in plan.clauses.values() if each.kind == "not matched by source"
     ]
     known = [None if each is None else plan.expression_of(each) for each in conditions]
     others = [None if each is None else bind_time(each.root, now_ms) for each in known]

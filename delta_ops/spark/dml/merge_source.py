@@ -118,7 +118,7 @@ class Covered(NamedTuple):
 
 
 def cover(source: DataFrame, keys: Sequence[Key], on_tasks: OnTasks | None) -> Covered:
-    """Examine the keys of a source.
+    """Find which table rows the keys of a source can match.
 
     Args:
         source: Computed once by `pin`.

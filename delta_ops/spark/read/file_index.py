@@ -207,7 +207,7 @@ def relation(
         scan = columns.relations.get((spark, key))
         if scan is None:
             relations = instance_of(spark, _CLASS)
-            with _handover(_bytes_of(columns)) as files:
+            with _bytes_or_file(_bytes_of(columns)) as files:
                 scan = relations.relation(session, key, files)
             columns.relations[spark, key] = scan
         # Each call gets new column ids. With shared ids, two reads could not be joined.
@@ -217,7 +217,7 @@ def relation(
 
 
 @contextlib.contextmanager
-def _handover(sent: bytes) -> Iterator[bytes | str]:
+def _bytes_or_file(sent: bytes) -> Iterator[bytes | str]:
     """Yield the bytes, or the name of a temporary file with them if they exceed `SENT_BYTES`."""
     if len(sent) <= SENT_BYTES:
         yield sent

@@ -202,7 +202,7 @@ def _leave(spark: SparkSession, key: _Key, call: _Override) -> None:
 
 
 def _current_value(calls: Sequence[_Override], before: str | None) -> str | None:
-    """The value that applies now; `before` without calls.
+    """The value that applies now; `before` if no call is running.
 
     The thread of the oldest running call decides, by its innermost call.
     """

@@ -92,7 +92,7 @@ def create_of(cursor: Cursor) -> CreateTable | ShallowClone:
     if cursor.peek("("):
         columns = cursor.list_in_brackets(lambda: _column(cursor))
     if any(each.is_first or each.after for each in columns):
-        raise UnclearError("a new table has its columns in their order")
+        raise UnclearError("FIRST and AFTER are for existing tables")
     cursor.expect("USING", "DELTA")
     clauses = _table_clauses(cursor)
     query = cursor.slice() if cursor.take("AS") or not cursor.is_at_end else None

@@ -136,7 +136,7 @@ class _Found(NamedTuple):
     """None if the list of files is known to be complete."""
 
 
-_Way = Callable[[_Job], _Found]
+_WriteMethod = Callable[[_Job], _Found]
 
 
 def write_rows(
@@ -167,7 +167,7 @@ def write_rows(
         below = path[len(target.directory) :].strip("/")
         return partition_values_of(below.split("/")[1:-1], fields, names)
 
-    def write_in(way: _Way) -> WrittenFiles:
+    def write_in(method: _WriteMethod) -> WrittenFiles:
         directory = _new_directory(target)
         checked, judge = _observe(frame, all_checks, figures, target)
         rows = checked.select(
@@ -182,13 +182,13 @@ def write_rows(
         on_tasks = tasks_reporter(on_event, target.storage.uri, "write")
         job = _Job(gathered, directory, target, list(directories.values()), settings, on_tasks)
         with _removing_on_failure(target.storage, directory):
-            found = _run(job, way)
+            found = _run(job, method)
             figured = judge()
             on_event(DataFilesWritten(table=target.storage.uri, directory=directory))
             written = _describe_files(directory, found, values_of, target, data_change=True)
             return replace(written, figures=figured)
 
-    return _write_in_better_way(write_in)
+    return _write_by_best_method(write_in)
 
 
 def _names_of_directories(definition: TableDefinition) -> Mapping[str, str]:
@@ -228,20 +228,20 @@ def rewrite_rows(
     def values_of(_path: str) -> Mapping[str, str | None]:
         return dict(partition_values)
 
-    def write_in(way: _Way) -> WrittenFiles:
+    def write_in(method: _WriteMethod) -> WrittenFiles:
         top = _new_directory(target)
         directory = f"{top}/{hive}" if hive else top
         checked, judge = _observe(frame, checks, {}, target)
         rows = checked.select(*columns_of_files(target.definition))
         with _removing_on_failure(target.storage, top):
-            found = _run(_Job(rows, directory, target), way)
+            found = _run(_Job(rows, directory, target), method)
             judge()
             return _describe_files(directory, found, values_of, target, data_change=False)
 
-    return _write_in_better_way(write_in)
+    return _write_by_best_method(write_in)
 
 
-def _write_in_better_way(write_in: Callable[[_Way], WrittenFiles]) -> WrittenFiles:
+def _write_by_best_method(write_in: Callable[[_WriteMethod], WrittenFiles]) -> WrittenFiles:
     with contextlib.suppress(ProtocolUnavailableError):
         return write_in(_write_by_protocol)
     return write_in(_write_by_listing)
@@ -292,13 +292,13 @@ def _observe(
     return frame.observe(observed, *counts_of(checks), *aggregates), judge
 
 
-def _run(job: _Job, way: _Way) -> _Found:
+def _run(job: _Job, method: _WriteMethod) -> _Found:
     storage = job.target.storage
     with (
         translating_failures(storage.uri, storage.locate(job.place)),
         overriding(job.rows.sparkSession, known_settings({**_WRITE_SETTINGS, **job.settings})),
     ):
-        return way(job)
+        return method(job)
 
 
 def _write_by_protocol(job: _Job) -> _Found:

@@ -14,7 +14,7 @@ from typing import Any
 
 from delta_ops.storage.backends.hadoop_connector import Hadoop
 from delta_ops.storage.backends.option_names import OptionNames
-from delta_ops.storage.create_way import Way
+from delta_ops.storage.exclusive_create import ExclusiveCreate
 from delta_ops.store_names import StoreNames
 
 Options = Mapping[str, Any]
@@ -82,7 +82,7 @@ class Backend:
     """Address that the client connects to when it is created; None if it connects to none."""
 
     # Requests
-    way: Way | None = None
+    exclusive_create: ExclusiveCreate | None = None
     """How to create a file only if it does not exist; None if the store cannot."""
     is_atomic: bool = False
     """Whether uploads are atomic and durable, and one listing covers a whole tree."""

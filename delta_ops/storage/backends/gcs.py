@@ -27,7 +27,7 @@ from delta_ops.storage.backends.hadoop_connector import (
     RemainingSettings,
 )
 from delta_ops.storage.backends.option_names import is_true, keep_value, option_names
-from delta_ops.storage.create_way import Endpoint, Way, split, split_directory
+from delta_ops.storage.exclusive_create import Endpoint, ExclusiveCreate, split, split_directory
 from delta_ops.storage.paths import split_uri
 from delta_ops.store_names import StoreNames
 
@@ -141,7 +141,7 @@ def _endpoint_of(fs: Any) -> Endpoint:
     return Endpoint(endpoint.netloc, endpoint.hostname in _OWN_HOSTS)
 
 
-WAY = Way(put=_put, look=_look, endpoint_of=_endpoint_of)
+EXCLUSIVE_CREATE = ExclusiveCreate(put=_put, look=_look, endpoint_of=_endpoint_of)
 
 
 def _hadoop_root(uri: str, options: Options, environment: Mapping[str, str]) -> str:  # noqa: ARG001
@@ -271,7 +271,7 @@ GCS = Backend(
     option_hint="gcsfs: token, project, endpoint_url, ...",
     drop_credentials=_drop_credentials,
     address_while_opening=_address_while_opening,
-    way=WAY,
+    exclusive_create=EXCLUSIVE_CREATE,
     is_atomic=True,
     address_of=lambda fs: fs.base,
     slow_address_of=lambda fs: fs.base,

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from delta_ops.storage.backends.backend import Backend, Entry
-from delta_ops.storage.create_way import Way, file_exists_error
+from delta_ops.storage.exclusive_create import ExclusiveCreate, file_exists_error
 from delta_ops.store_names import StoreNames
 
 _lock = threading.Lock()
@@ -56,7 +56,7 @@ if hasattr(os, "register_at_fork"):
 MEMORY = Backend(
     names=StoreNames(schemes=("memory",), service_of=lambda _: ""),
     needs_bucket=False,
-    way=Way(put=_put, look=_look),
+    exclusive_create=ExclusiveCreate(put=_put, look=_look),
     is_atomic=True,
     list_tree=_list_tree,
     lock=_hold,

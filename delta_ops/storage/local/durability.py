@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import IO, Any
 
 from delta_ops.errors import StorageError, UnsupportedStorageError
-from delta_ops.storage.create_way import file_exists_error
+from delta_ops.storage.exclusive_create import file_exists_error
 from delta_ops.storage.failures import reason_of
 from delta_ops.storage.locks import Lock, hold, lock_cure
 from delta_ops.storage.paths import staged_name

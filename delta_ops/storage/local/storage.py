@@ -32,7 +32,7 @@ from pyarrow.fs import LocalFileSystem
 
 from delta_ops.errors import StorageError
 from delta_ops.storage.contract import FileInfo, OnLink, Wanted
-from delta_ops.storage.create_way import file_exists_error
+from delta_ops.storage.exclusive_create import file_exists_error
 from delta_ops.storage.failures import reason_of
 from delta_ops.storage.local.deletion import (
     clear_checksum_of,

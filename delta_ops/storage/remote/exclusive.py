@@ -25,14 +25,14 @@ from collections.abc import Callable
 from typing import Any
 
 from delta_ops.errors import UnsupportedStorageError
-from delta_ops.storage.create_way import Way, split
+from delta_ops.storage.exclusive_create import ExclusiveCreate, split
 from delta_ops.storage.locks import (
     RENAMING,
     Lock,
     can_rename,
     lock_cure,
-    way_with_lock,
-    way_without_condition,
+    locked_create,
+    unconditional_create,
 )
 from delta_ops.storage.paths import OWN_DIRECTORY, staged_name
 from delta_ops.storage.remote.root import RemoteRoot
@@ -44,7 +44,7 @@ _probing: dict[tuple[str, str, str], threading.Lock] = {}
 """By endpoint, table root and kind of request."""
 
 
-def way_to_create(root: RemoteRoot, lock: Lock | None) -> Way:
+def exclusive_create_of(root: RemoteRoot, lock: Lock | None) -> ExclusiveCreate:
     """Choose the requests that create files exclusively below `root`.
 
     The first call of a process probes an unknown endpoint.
@@ -57,14 +57,14 @@ def way_to_create(root: RemoteRoot, lock: Lock | None) -> Way:
         UnsupportedStorageError: The store cannot create files exclusively.
         Exception: Any error that the file system raises during the probe.
     """
-    way = root.backend.way
-    if way is None:
-        return _way_by_lock(root, lock)
-    if honours_put(way, root.fs, root.path):
-        return way_with_lock(way, lock) if lock else way
+    exclusive = root.backend.exclusive_create
+    if exclusive is None:
+        return _create_by_lock(root, lock)
+    if honours_put(exclusive, root.fs, root.path):
+        return locked_create(exclusive, lock) if lock else exclusive
     if lock:
-        return way_with_lock(way_without_condition(way), lock)
-    address = way.endpoint_of(root.fs).address if way.endpoint_of else ""
+        return locked_create(unconditional_create(exclusive), lock)
+    address = exclusive.endpoint_of(root.fs).address if exclusive.endpoint_of else ""
     raise UnsupportedStorageError(
         f"{root.uri} cannot be committed to: the store at {address} does not support creating an "
         "object only if it is absent, so two writers could both create the same version. "
@@ -72,12 +72,12 @@ def way_to_create(root: RemoteRoot, lock: Lock | None) -> Way:
     )
 
 
-def uploads_in_parts(way: Way, fs: Any, root: str) -> bool:
+def uploads_in_parts(exclusive: ExclusiveCreate, fs: Any, root: str) -> bool:
     """Whether large files are uploaded in parts; if not, they stay in memory until complete."""
-    return way.begin_upload is not None and honours_upload(way, fs, root)
+    return exclusive.begin_upload is not None and honours_upload(exclusive, fs, root)
 
 
-def _way_by_lock(root: RemoteRoot, lock: Lock | None) -> Way:
+def _create_by_lock(root: RemoteRoot, lock: Lock | None) -> ExclusiveCreate:
     if lock is None:
         raise UnsupportedStorageError(
             f"{root.uri} cannot be committed to: {root.kind} has no known way to create a file "
@@ -90,24 +90,24 @@ def _way_by_lock(root: RemoteRoot, lock: Lock | None) -> Way:
             "nor rename a file atomically, so readers could see a part of a commit. Reading "
             "works; to write, keep the table on another store."
         )
-    return way_with_lock(RENAMING, lock)
+    return locked_create(RENAMING, lock)
 
 
-def honours_put(way: Way, fs: Any, root: str) -> bool:
+def honours_put(exclusive: ExclusiveCreate, fs: Any, root: str) -> bool:
     """Whether a create by one request is exclusive; errors of the store are not translated."""
 
     def put(path: str) -> None:
-        way.put(fs, path, b"probe", "")
+        exclusive.put(fs, path, b"probe", "")
 
-    return _is_exclusive(way, fs, root, "put", put)
+    return _is_exclusive(exclusive, fs, root, "put", put)
 
 
-def honours_upload(way: Way, fs: Any, root: str) -> bool:
+def honours_upload(exclusive: ExclusiveCreate, fs: Any, root: str) -> bool:
     """Whether a create by a multi-part upload is exclusive."""
 
     def upload(path: str) -> None:
-        assert way.begin_upload is not None
-        upload = way.begin_upload(fs, path, "")
+        assert exclusive.begin_upload is not None
+        upload = exclusive.begin_upload(fs, path, "")
         try:
             upload.add(b"probe")
             upload.finish()
@@ -115,13 +115,17 @@ def honours_upload(way: Way, fs: Any, root: str) -> bool:
             upload.abandon()
             raise
 
-    return way.begin_upload is not None and _is_exclusive(way, fs, root, "upload", upload)
+    return exclusive.begin_upload is not None and _is_exclusive(
+        exclusive, fs, root, "upload", upload
+    )
 
 
-def _is_exclusive(way: Way, fs: Any, root: str, kind: str, create: Callable[[str], None]) -> bool:
-    if way.endpoint_of is None:
+def _is_exclusive(
+    exclusive: ExclusiveCreate, fs: Any, root: str, kind: str, create: Callable[[str], None]
+) -> bool:
+    if exclusive.endpoint_of is None:
         return True
-    endpoint = way.endpoint_of(fs)
+    endpoint = exclusive.endpoint_of(fs)
     if endpoint.is_known:
         return True
     key = endpoint.address, split(root)[0], kind

@@ -27,13 +27,13 @@ from delta_ops.storage.backends import backend_of
 from delta_ops.storage.backends.backend import DELETE_BATCH
 from delta_ops.storage.concurrency import MAX_CONCURRENCY, run_ahead, run_parallel
 from delta_ops.storage.contract import FileInfo, OnLink, Wanted
-from delta_ops.storage.create_way import Way
+from delta_ops.storage.exclusive_create import ExclusiveCreate
 from delta_ops.storage.failures import describe_error, reason_of, reveals
 from delta_ops.storage.locks import Lock, can_rename, hold, hold_for_caller, rename_into_place
 from delta_ops.storage.paths import OWN_DIRECTORY, redact, validate
 from delta_ops.storage.range_cache import KeptRanges, RangeCache
 from delta_ops.storage.ranges import validate_parts, validate_ranges
-from delta_ops.storage.remote.exclusive import uploads_in_parts, way_to_create
+from delta_ops.storage.remote.exclusive import exclusive_create_of, uploads_in_parts
 from delta_ops.storage.remote.reachable import unreachable_reason
 from delta_ops.storage.remote.root import RemoteRoot, schemes_of
 from delta_ops.storage.remote.tree import (
@@ -204,9 +204,9 @@ class FsspecStorage:
 
     def create(self, path: str, data: bytes, *, is_durable: bool = True) -> None:  # noqa: ARG002
         """See `Storage`; raises `UnsupportedStorageError` as well, see `exclusive`."""
-        full, way = self._root.full_path(path), self._way_to_create()
+        full, exclusive = self._root.full_path(path), self._exclusive_create()
         with self._failing_as(path, "created", FileExistsError):
-            way.put(self._fs, full, data, "")
+            exclusive.put(self._fs, full, data, "")
 
     def create_from_stream(
         self,
@@ -216,13 +216,13 @@ class FsspecStorage:
         is_durable: bool = True,  # noqa: ARG002
     ) -> FileInfo:
         """See `Storage` and `uploads`; may raise `UnsupportedStorageError`, see `exclusive`."""
-        full, way = self._root.full_path(path), self._way_to_create()
+        full, exclusive = self._root.full_path(path), self._exclusive_create()
         upload_written(
             write,
-            way,
+            exclusive,
             self._fs,
             full,
-            in_parts=lambda: uploads_in_parts(way, self._fs, self._root_path),
+            in_parts=lambda: uploads_in_parts(exclusive, self._fs, self._root_path),
             failing=partial(self._failing_as, path, "created"),
         )
         return self.stat(path)
@@ -339,9 +339,9 @@ class FsspecStorage:
         if reason is not None:
             raise StorageError(self.locate(path), action, reason)
 
-    def _way_to_create(self) -> Way:
+    def _exclusive_create(self) -> ExclusiveCreate:
         with self._failing_as(OWN_DIRECTORY, "probed"):
-            return way_to_create(self._root, self._lock)
+            return exclusive_create_of(self._root, self._lock)
 
     def _delete_in_bulk(self, paths: list[str]) -> list[str]:
         """Delete by one request; returns the paths that were not deleted, in order."""

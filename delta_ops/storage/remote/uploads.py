@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager
 from typing import IO, Any, cast
 
 from delta_ops.errors import StorageError
-from delta_ops.storage.create_way import PART_BYTES, Upload, Way
+from delta_ops.storage.exclusive_create import PART_BYTES, ExclusiveCreate, Upload
 
 Failing = Callable[..., AbstractContextManager[None]]
 """Turns errors of the store into `StorageError`, except errors of the given types."""
@@ -24,7 +24,7 @@ Failing = Callable[..., AbstractContextManager[None]]
 
 def upload_written(
     write: Callable[[IO[bytes]], None],
-    way: Way,
+    exclusive: ExclusiveCreate,
     fs: Any,
     path: str,
     *,
@@ -35,7 +35,7 @@ def upload_written(
 
     Args:
         write: Writes the content to a stream, and may close the stream.
-        way: The requests that create files in the store.
+        exclusive: The requests that create files in the store.
         fs: The store's file system.
         path: The full path.
         in_parts: Whether to upload in parts; called once the content exceeds a part.
@@ -48,9 +48,9 @@ def upload_written(
     mark = uuid.uuid4().hex
 
     def begin() -> Upload | None:
-        if way.begin_upload is None or not in_parts():
+        if exclusive.begin_upload is None or not in_parts():
             return None
-        return way.begin_upload(fs, path, mark)
+        return exclusive.begin_upload(fs, path, mark)
 
     stream = _UploadStream(begin, failing)
     try:
@@ -60,9 +60,9 @@ def upload_written(
         raise
     try:
         with failing(FileExistsError):
-            stream.finish(lambda data: way.put(fs, path, data, mark))
+            stream.finish(lambda data: exclusive.put(fs, path, data, mark))
     except (FileExistsError, StorageError) as error:
-        found = _mark_of(way, fs, path)
+        found = _mark_of(exclusive, fs, path)
         if found == mark:
             return
         stream.abandon()
@@ -74,10 +74,10 @@ def upload_written(
         raise
 
 
-def _mark_of(way: Way, fs: Any, path: str) -> str | None:
+def _mark_of(exclusive: ExclusiveCreate, fs: Any, path: str) -> str | None:
     """Mark of the existing file; None if there is no file or the mark cannot be read."""
     with contextlib.suppress(Exception):  # file systems raise the errors of their libraries
-        return way.look(fs, path)
+        return exclusive.look(fs, path)
     return None
 
 

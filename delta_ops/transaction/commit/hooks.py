@@ -93,7 +93,7 @@ class CommittedVersion:
         if commit.txn_id != self.txn_id:
             raise TableReplacedError(
                 self.log.uri,
-                f"has a different commit as version {self.version} than this operation made",
+                f"has a different commit as version {self.version}, not that of this operation",
                 f"It is unknown whether version {self.version} still exists.",
             )
         return advance(before, [commit], newest)

@@ -11,7 +11,7 @@ from delta_ops.storage.backends.backend import Backend, Entry, Options
 from delta_ops.storage.backends.endpoints import split_user_info, warn_of_unused
 from delta_ops.storage.backends.hadoop_connector import Hadoop
 from delta_ops.storage.backends.option_names import is_true, keep_value, option_names
-from delta_ops.storage.create_way import split_directory
+from delta_ops.storage.exclusive_create import split_directory
 from delta_ops.store_names import StoreNames
 
 __all__ = ["AZURE"]
@@ -134,7 +134,7 @@ AZURE = Backend(
     variable_prefixes=("azure_",),
     option_hint="adlfs: account_name, account_key, connection_string, ...",
     drop_credentials=_drop_credentials,
-    way=create.WAY,
+    exclusive_create=create.EXCLUSIVE_CREATE,
     is_atomic=True,
     address_of=lambda fs: fs.service_client.primary_endpoint,
     slow_address_of=lambda fs: fs.service_client.url,

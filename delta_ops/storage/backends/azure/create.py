@@ -12,7 +12,13 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from delta_ops.storage.create_way import Endpoint, Upload, Way, file_exists_error, split
+from delta_ops.storage.exclusive_create import (
+    Endpoint,
+    ExclusiveCreate,
+    Upload,
+    file_exists_error,
+    split,
+)
 
 T = TypeVar("T")
 
@@ -124,4 +130,6 @@ def _blob_metadata(mark: str) -> dict[str, str]:
     return {"is_directory": "false", **({_MARK: mark} if mark else {})}
 
 
-WAY = Way(put=_put, look=_look, begin_upload=_begin_upload, endpoint_of=_endpoint_of)
+EXCLUSIVE_CREATE = ExclusiveCreate(
+    put=_put, look=_look, begin_upload=_begin_upload, endpoint_of=_endpoint_of
+)

@@ -16,7 +16,13 @@ import time
 from typing import Any
 from urllib.parse import urlsplit
 
-from delta_ops.storage.create_way import Endpoint, Upload, Way, file_exists_error, split
+from delta_ops.storage.exclusive_create import (
+    Endpoint,
+    ExclusiveCreate,
+    Upload,
+    file_exists_error,
+    split,
+)
 
 _MARK = "deltaopscreate"
 _OWN_HOST = re.compile(r"s3(-fips)?(\.dualstack)?(\.[a-z0-9-]+)?\.amazonaws\.com(\.cn)?")
@@ -141,4 +147,6 @@ def _status_of(error: Exception) -> int | None:
     return None
 
 
-WAY = Way(put=_put, look=_look, begin_upload=_begin_upload, endpoint_of=_endpoint_of)
+EXCLUSIVE_CREATE = ExclusiveCreate(
+    put=_put, look=_look, begin_upload=_begin_upload, endpoint_of=_endpoint_of
+)

@@ -10,7 +10,7 @@ from typing import Any
 
 from delta_ops.storage.backends.backend import Entry
 from delta_ops.storage.backends.object_tree import Listing, Page, list_objects
-from delta_ops.storage.create_way import split_directory
+from delta_ops.storage.exclusive_create import split_directory
 
 
 def list_from(fs: Any, directory: str, start: str) -> Iterator[Entry]:

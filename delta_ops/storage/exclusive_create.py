@@ -1,7 +1,7 @@
-"""Ways to create: the requests that create a file in a kind of store only if it does not exist.
+"""Exclusive create: the requests by which a store creates a file only if it does not exist.
 
-A way must guarantee that of any number of concurrent callers exactly one succeeds, and that no
-reader sees a partial file. Each store promises to honor the condition in its requests;
+Of any number of concurrent callers, exactly one must succeed, and no reader may see a partial file.
+Each store promises to honor the condition in its requests;
 `remote.exclusive` finds stores that ignore it.
 """
 
@@ -40,7 +40,7 @@ class Endpoint(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Way:
+class ExclusiveCreate:
     """The requests by which one kind of store creates a file only if it does not exist.
 
     Paths are full paths, as fsspec's file system names them.
