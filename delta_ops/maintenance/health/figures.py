@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import chain
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -137,9 +138,33 @@ def load_figures(log: DeltaLog, *, clock: Clock = system_clock) -> HealthFigures
         StorageError: The store failed.
     """
     now_ms = clock()
+    return figures_of(log, open_listed(log), now_ms=now_ms)
+
+
+class ListedTable(NamedTuple):
+    """The latest version of a table, and the listing of the log that it was opened from."""
+
+    snapshot: Snapshot
+    files: Sequence[FileInfo]
+    """All files directly in the log directory."""
+    listing: LogListing
+    """`files` by kind."""
+
+
+def open_listed(log: DeltaLog) -> ListedTable:
+    """Open the latest version, and list the log once and in full; raises as `load_figures`."""
     files = list(log.storage.list_from(log.log_directory, ""))
     listing = listing_from_files(files)
-    snapshot = _open(log, listing)
+    return ListedTable(_open(log, listing), files, listing)
+
+
+def figures_of(log: DeltaLog, table: ListedTable, *, now_ms: int) -> HealthFigures:
+    """Measure an opened version; raises as `load_figures`.
+
+    Args:
+        now_ms: Milliseconds since the Unix epoch.
+    """
+    snapshot, files, listing = table
     properties = snapshot.properties
     target = target_size_bytes(snapshot, None)
     live = _live_sums(snapshot, target)

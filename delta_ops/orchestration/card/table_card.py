@@ -14,9 +14,11 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from delta_ops.arguments import validate_arguments
-from delta_ops.log import DeltaLog, HistoryEntry, TableOrPlace, log_of
+from delta_ops.clock import system_clock
+from delta_ops.log import HistoryEntry, Snapshot, TableOrPlace, log_of
 from delta_ops.log.commit_metrics import files_text, rows_text
-from delta_ops.maintenance import HealthFigures, HealthReport, health
+from delta_ops.maintenance.health.figures import HealthFigures, figures_of, open_listed
+from delta_ops.maintenance.health.report import DEFAULT_THRESHOLDS, HealthReport, assess_table
 from delta_ops.maintenance.optimize.plan import small_file_limit
 from delta_ops.orchestration.card.plots import (
     CommitPoint,
@@ -52,9 +54,12 @@ def table_card(table: TableOrPlace, *, commits: int = 10) -> str:
     """
     validate_arguments(table_card, locals())
     log = log_of(table)
-    report = health(log)
+    now_ms = system_clock()
+    opened = open_listed(log)
+    figures = figures_of(log, opened, now_ms=now_ms)
+    report = assess_table(log.uri, figures, DEFAULT_THRESHOLDS)
     recent = list(islice(log.history(), max(commits, _PLOTTED_COMMITS)))
-    plots = [plot.markdown() for plot in _plots(log, report.figures, recent)]
+    plots = [plot.markdown() for plot in _plots(opened.snapshot, figures, recent)]
     listed = [_row(entry) for entry in recent[:commits]]
     header = ("version:", "time (UTC)", "operation", "rows:", "files:", "run")
     parts = [
@@ -92,8 +97,9 @@ def _finding_lines(report: HealthReport) -> Iterator[str]:
             yield f"- **{finding.verdict}**, {measure}: {plain_text(finding.advice)}"
 
 
-def _plots(log: DeltaLog, figures: HealthFigures, recent: Sequence[HistoryEntry]) -> Iterator[Plot]:
-    snapshot = log.snapshot(figures.version)
+def _plots(
+    snapshot: Snapshot, figures: HealthFigures, recent: Sequence[HistoryEntry]
+) -> Iterator[Plot]:
     if figures.num_files:
         # A small file without a partner to merge with is fine.
         is_fine = figures.mergeable_files == 0
