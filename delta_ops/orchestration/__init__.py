@@ -22,6 +22,7 @@ from delta_ops.orchestration.checks.freshness_checks import build_freshness_chec
 from delta_ops.orchestration.checks.table_checks import build_health_checks, build_table_checks
 from delta_ops.orchestration.commits.commit_sensor import build_commit_sensor
 from delta_ops.orchestration.definitions import delta_ops_definitions
+from delta_ops.orchestration.io_manager.audit_branches import open_audit_branch
 from delta_ops.orchestration.io_manager.delta_io_manager import DeltaIOManager
 from delta_ops.orchestration.io_manager.output_txns import Idempotency, source_txn
 from delta_ops.orchestration.io_manager.output_writer import SourcePart
@@ -56,6 +57,7 @@ from delta_ops.orchestration.policies.maintenance_config import (
     maintenance_config,
 )
 from delta_ops.orchestration.policies.policy import MaintenancePolicy
+from delta_ops.orchestration.publish.publish_asset import build_publish_asset
 from delta_ops.orchestration.resources import DeltaLogResource
 from delta_ops.orchestration.streams import run_available_now
 from delta_ops.orchestration.tables import TableRef, add_table_metadata, external_table
@@ -86,6 +88,7 @@ __all__ = [
     "build_maintenance_job",
     "build_maintenance_schedule",
     "build_maintenance_sensor",
+    "build_publish_asset",
     "build_repair_job",
     "build_restore_job",
     "build_revert_job",
@@ -97,6 +100,7 @@ __all__ = [
     "fleet_config",
     "maintenance_config",
     "on_new_table_version",
+    "open_audit_branch",
     "pipes_extras",
     "register_type_handler",
     "run_available_now",

@@ -30,6 +30,7 @@ from delta_ops.orchestration.checks.check_ops import check_op
 from delta_ops.orchestration.checks.check_results import HEALTH
 from delta_ops.orchestration.checks.table_checks import MEASURES, health_checks
 from delta_ops.orchestration.commits.commit_sensor import build_commit_sensor
+from delta_ops.orchestration.io_manager.output_settings import is_audited
 from delta_ops.orchestration.maintenance.fleet_job import build_fleet_maintenance_job
 from delta_ops.orchestration.maintenance.jobs import (
     build_log_maintenance_job,
@@ -77,7 +78,7 @@ def delta_ops_definitions(
         lake: The resource for the tables.
         assets: Assets to maintain. The table of an asset is at `<root>/<asset key>`, or at the
             `delta/table` or `dagster/uri` in its metadata. A `TableRef` names any other table, for
-            example in another lake.
+            example in another lake. The table of an audited asset belongs to its publish asset.
         policies: Maintenance policies; see `MaintenancePolicy`. The policy for all tables sets
             owners, tags and pool of the jobs for any table.
         name: Prefix of the names of jobs, sensors and schedules; must differ for each lake of a
@@ -134,25 +135,36 @@ def tables_of(lake: DeltaLogResource, assets: Sequence[DeltaAsset]) -> list[Tabl
         InvalidRequestError: As for `delta_ops_definitions`.
     """
     found: dict[str, TableRef] = {}
-    for table in (table for asset in assets for table in _tables_of(lake, asset)):
+    audited: list[TableRef] = []
+    for table, is_of_audited in (each for asset in assets for each in _tables_of(lake, asset)):
+        if is_of_audited:
+            audited.append(table)
+            continue
         known = found.setdefault(table.name, table)
         if known.uri != table.uri:
             raise InvalidRequestError(
                 f"the asset {table.name} occurs twice, with tables at two locations; leave one of "
                 "them out"
             )
+    for table in audited:
+        if all(each.uri != table.uri for each in found.values()):
+            raise InvalidRequestError(
+                f"the asset {table.name} is audited, and the assets lack the asset that publishes "
+                "it; add the asset of build_publish_asset"
+            )
     return list(found.values())
 
 
-def _tables_of(lake: DeltaLogResource, asset: object) -> Iterator[TableRef]:
+def _tables_of(lake: DeltaLogResource, asset: object) -> Iterator[tuple[TableRef, bool]]:
+    """The tables of an asset, and whether each is the table of an audited asset."""
     match asset:
         case TableRef():
-            yield asset
+            yield asset, False
         case dg.AssetSpec() | dg.SourceAsset():
-            yield _table(lake, asset.key, asset.metadata)
+            yield _table(lake, asset.key, asset.metadata), is_audited(asset.key, asset.metadata)
         case dg.AssetsDefinition():
             for spec in asset.specs:
-                yield _table(lake, spec.key, spec.metadata)
+                yield _table(lake, spec.key, spec.metadata), is_audited(spec.key, spec.metadata)
         case _:
             raise InvalidRequestError(
                 f"assets hold a value of type {type(asset).__name__}; give assets, AssetSpecs or "

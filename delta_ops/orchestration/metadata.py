@@ -53,13 +53,18 @@ _MERGE_FIGURES = {
 _ColumnRule = NotNull | Invariant | Generated | Identity | MaxLength
 
 
-def data_version(snapshot: Snapshot, version: int | None = None) -> str:
+def data_version(
+    snapshot: Snapshot, version: int | None = None, branch_id: str | None = None
+) -> str:
     """The data version of a table for Dagster: the beginning of the table id, and the version.
 
     Args:
         version: A version of the same table; None: the snapshot's version.
+        branch_id: The branch that the version belongs to. `table_version` finds no version of the
+            table in the result.
     """
-    return f"{snapshot.metadata.id[:8]}@{snapshot.version if version is None else version}"
+    branch = "" if branch_id is None else f"{branch_id[:8]}."
+    return f"{snapshot.metadata.id[:8]}@{branch}{snapshot.version if version is None else version}"
 
 
 def table_version(data_version: str | None, snapshot: Snapshot) -> int | None:

@@ -14,7 +14,7 @@ from delta_ops.log.refs.branches import find_branch
 from delta_ops.protocol.file_paths import canonical_path
 from delta_ops.protocol.schema import StructType
 from delta_ops.protocol.schema.type_text import type_text
-from delta_ops.versioning.net_changes import load_net_changes
+from delta_ops.versioning.net_changes import branch_commits, load_net_changes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +67,7 @@ def diff_branch(table: TableOrPlace, branch: str) -> BranchDiff:
     own = log.on_branch(find_branch(log.storage, branch))
     head, base = own.snapshot(), own.base
     assert base
-    net = load_net_changes(own, head)
+    net = load_net_changes(own, branch_commits(own, head))
     return BranchDiff(
         branch=branch,
         base_version=base.version,

@@ -1,4 +1,4 @@
-"""Net changes: reduces the commits of a branch to one commit.
+"""Net changes: reduces the commits of a branch to one commit, and stages it.
 
 Source: PROTOCOL.md, "Action Reconciliation" (a file is identified by its path and its vector).
 
@@ -27,7 +27,19 @@ from delta_ops.protocol.actions import (
     RemoveFile,
 )
 from delta_ops.protocol.arrow_schemas import ADD, CANONICAL_PATH, add_files, remove_files
-from delta_ops.protocol.file_paths import canonical_path
+from delta_ops.protocol.file_paths import canonical_path, is_absolute
+from delta_ops.protocol.stats.file_stats import parse_stats
+from delta_ops.transaction import Transaction
+from delta_ops.transaction.changes import (
+    Add,
+    AddChangeFiles,
+    Define,
+    Describe,
+    Remove,
+    ReplaceVector,
+    SetBackTxns,
+    SetDomain,
+)
 
 FileKey = tuple[str, str | None]
 """A canonical path, and the id of the deletion vector."""
@@ -73,13 +85,9 @@ def branch_commits(own: DeltaLog, head: Snapshot) -> list[Commit]:
     return commits
 
 
-def load_net_changes(own: DeltaLog, head: Snapshot) -> NetChanges:
-    """The net changes of a branch from its base version to `head`.
-
-    Raises:
-        LogCorruptError: A commit is missing.
-    """
-    commits, base = branch_commits(own, head), own.base
+def load_net_changes(own: DeltaLog, commits: Sequence[Commit]) -> NetChanges:
+    """The net changes of the `branch_commits` of a branch."""
+    base = own.base
     assert base
     doubtful = _doubtful_files(commits, own.uri)
     known = set()
@@ -151,3 +159,51 @@ def _touched_files(commits: Iterable[Commit], table: str) -> dict[FileKey, _Touc
 
 def _is_doubtful(touched: _Touched) -> bool:
     return isinstance(touched.first, AddFile) and not touched.first.data_change
+
+
+def stage_net_changes(
+    transaction: Transaction, base: Snapshot, head: Snapshot, net: NetChanges
+) -> None:
+    """Add the net changes to a transaction on main."""
+    if head.definition != base.definition:
+        changes_protocol = head.protocol != base.protocol
+        transaction.apply(Define(definition=head.definition, changes_protocol=changes_protocol))
+    now_ms = transaction.clock()
+    outside, adds, removes = _split_outside(net, base.uri)
+    for add, remove in outside:
+        file = replace(add, deletion_vector=remove.deletion_vector)
+        transaction.apply(ReplaceVector(file=file, vector=add.deletion_vector, now_ms=now_ms))
+    transaction.apply(
+        # The files stay for the retention from now on, not from their removal on the branch.
+        Remove(files=tuple(_date_removal(each, now_ms) for each in removes)),
+        Add(files=tuple(adds), num_rows=sum(map(_num_records, adds))),
+        Describe(files=net.described),
+        AddChangeFiles(files=net.change_files),
+        SetBackTxns(versions=net.txns),
+        *(SetDomain(domain=domain) for domain in net.domains),
+    )
+
+
+def _split_outside(
+    net: NetChanges, table: str
+) -> tuple[list[tuple[AddFile, RemoveFile]], list[AddFile], list[RemoveFile]]:
+    """Split off files outside of the table whose deletion vector changes."""
+    removed = {canonical_path(each.path, table): each for each in net.removes}
+    outside: list[tuple[AddFile, RemoveFile]] = []
+    adds: list[AddFile] = []
+    for add in net.adds:
+        path = canonical_path(add.path, table)
+        if is_absolute(path) and path in removed:
+            outside.append((add, removed.pop(path)))
+        else:
+            adds.append(add)
+    return outside, adds, list(removed.values())
+
+
+def _date_removal(remove: RemoveFile, now_ms: int) -> RemoveFile:
+    return replace(remove, deletion_timestamp=now_ms)
+
+
+def _num_records(add: AddFile) -> int:
+    stats = parse_stats(add.stats)
+    return (stats.num_records or 0) if stats else 0

@@ -9,6 +9,7 @@ on all rows of the table. With `rebase` it depends on the rows that the commits 
    commit. Later commits to the branch fail; see `log.refs.branches`.
 2. The `txnId` of the commit is computed from the branch and its version. If a publication was
    killed, or the store's answer was lost, the next publication finds the commit by its `txnId`.
+   Main's log is searched only if the branch was closed before, or if the commit is rejected.
 3. If the commit conflicts with main, nothing is committed, and the branch is opened again.
 4. A second journal entry records the version of main. If the branch was deleted before this entry,
    a vacuum may have deleted its files, so the files are looked up.
@@ -43,33 +44,26 @@ from delta_ops.log.refs.journal import Change
 from delta_ops.log.refs.refs import Branch, Refs, refs_journal
 from delta_ops.log.segment import list_log
 from delta_ops.option_words import option
-from delta_ops.protocol.actions import AddFile, RemoveFile
-from delta_ops.protocol.file_paths import canonical_path, is_absolute
 from delta_ops.protocol.predicate import TRUE
-from delta_ops.protocol.stats.file_stats import parse_stats
 from delta_ops.storage.concurrency import run_parallel
-from delta_ops.transaction import Transaction, begin
+from delta_ops.transaction import DEFAULT_HOOKS, Hook, begin
 from delta_ops.transaction.branch_rules import reads_of, validate_branchable
-from delta_ops.transaction.changes import (
-    Add,
-    AddChangeFiles,
-    Define,
-    Describe,
-    Read,
-    Remove,
-    ReplaceVector,
-    SetBackTxns,
-    SetDomain,
-)
+from delta_ops.transaction.changes import Read
 from delta_ops.transaction.races.missing_files import validate_put_back
 from delta_ops.versioning.branches import put_branch
-from delta_ops.versioning.net_changes import NetChanges, branch_commits, load_net_changes
+from delta_ops.versioning.net_changes import (
+    NetChanges,
+    branch_commits,
+    load_net_changes,
+    stage_net_changes,
+)
 
 OPERATION = "PUBLISH BRANCH"
 """`operation` of commitInfo."""
 _TURNS = 20
 """Attempts to close a branch while other writers commit to it."""
-_MOST_ATTEMPTS = 1000
+_MOST_ATTEMPTS = 1_000_000
+"""Each commit that main received since the base version takes one attempt; the time is limited."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +88,7 @@ def publish(
     expected_branch_version: int | None = None,
     rebase: bool = False,
     user_metadata: str | None = None,
+    hooks: Sequence[Hook] = DEFAULT_HOOKS,
     clock: Clock = system_clock,
     on_event: OnEvent = ignore,
 ) -> PublishResult:
@@ -109,6 +104,7 @@ def publish(
         rebase: Publish beside other commits on main, if they changed no row that the branch read.
             If False, main must have the rows that the branch began with.
         user_metadata: Any text, kept in commitInfo.
+        hooks: Steps after the commit.
         clock: Milliseconds since the Unix epoch.
 
     Raises:
@@ -142,6 +138,7 @@ def publish(
         expected=expected_branch_version,
         rebase=rebase,
         user_metadata=user_metadata,
+        hooks=hooks,
         clock=clock,
         on_event=on_event,
         id=str(uuid.uuid4()),
@@ -160,9 +157,12 @@ class _Publication:
     expected: int | None
     rebase: bool
     user_metadata: str | None
+    hooks: Sequence[Hook]
     clock: Clock
     on_event: OnEvent
     id: str
+    was_closed: bool = False
+    """Whether an earlier publication had closed the branch, and may have committed."""
 
     def run(self) -> PublishResult:
         head = self._close()
@@ -173,9 +173,11 @@ class _Publication:
                 branch=self.branch.name, branch_version=self.branch.base_version, version=None
             )
         with self._opening_again():
-            net = load_net_changes(self.own, head)
-            landed = self._landed_version()
-            version = self._commit(head, net) if landed is None else landed
+            commits = branch_commits(self.own, head)
+            net = load_net_changes(self.own, commits)
+            # An open branch has no publication in progress; `_commit` finds one that overlaps.
+            landed = self._landed_version() if self.was_closed else None
+            version = self._commit(head, commits, net) if landed is None else landed
         self._record(head, net, version)
         return PublishResult(
             branch=self.branch.name,
@@ -198,11 +200,11 @@ class _Publication:
             self._validate_expected(head.version)
             if head.version == self.branch.base_version:
                 return None
-            was_open = self.branch.last_version is None
+            self.was_closed = self.branch.last_version is not None
             self.branch = self._change(partial(_close_at, head.version, self.id), "close")
             if self.branch.last_version != head.version:
                 continue  # another publication was first
-            if not was_open or self.own.snapshot().version == head.version:
+            if self.was_closed or self.own.snapshot().version == head.version:
                 return head
             self._open()
         raise CommitConflictError(
@@ -271,24 +273,22 @@ class _Publication:
     @property
     def _txn_id(self) -> str:
         """`commitInfo.txnId` of the commit on main."""
-        return str(uuid.uuid5(uuid.UUID(self.branch.id), f"publish {self.branch.last_version}"))
+        assert self.branch.last_version is not None
+        return _txn_id(self.branch.id, self.branch.last_version)
 
     def _landed_version(self) -> int | None:
         """The version that an earlier publication of the same version committed."""
-        first = self.branch.base_version + 1
-        listed = list_log(self.log.storage, self.log.log_directory, from_version=first).commits
-        versions = sorted(listed)
-        ids = run_parallel(lambda each: read_txn_id(self.log.storage, listed[each]), versions)
-        wanted = self._txn_id
-        return next((v for v, found in zip(versions, ids, strict=True) if found == wanted), None)
+        assert self.branch.last_version is not None
+        return find_publication(
+            self.log, self.branch.id, self.branch.last_version, self.branch.base_version
+        )
 
-    def _commit(self, head: Snapshot, net: NetChanges) -> int:
+    def _commit(self, head: Snapshot, commits: Sequence[Commit], net: NetChanges) -> int:
         base = self.own.base
         assert base
-        commits = branch_commits(self.own, head)
         _validate_publishable(base, head, commits, net)
         transaction = begin(self.log, snapshot=base, clock=self.clock, on_event=self.on_event)
-        _stage(transaction, base, head, net)
+        stage_net_changes(transaction, base, head, net)
         transaction.apply(*self._reads(base, head, commits))
         transaction.draft.txn_id = self._txn_id
         try:
@@ -301,17 +301,17 @@ class _Publication:
                     "branchVersion": head.version,
                 },
                 user_metadata=self.user_metadata,
-                max_attempts=_MOST_ATTEMPTS + self._num_commits_since_base(),
+                hooks=self.hooks,
+                max_attempts=_MOST_ATTEMPTS,
             )
         except CommitConflictError as error:
-            raise self._conflict(error) from error
+            # A publication that this one took over may have committed since.
+            landed = self._landed_version()
+            if landed is None:
+                raise self._conflict(error) from error
+            return landed
         assert result.version is not None
         return result.version
-
-    def _num_commits_since_base(self) -> int:
-        first = self.branch.base_version + 1
-        listing = list_log(self.log.storage, self.log.log_directory, from_version=first)
-        return len(listing.commits)
 
     def _reads(self, base: Snapshot, head: Snapshot, commits: Sequence[Commit]) -> list[Read]:
         """The rows that the publication depends on."""
@@ -345,6 +345,30 @@ class _Publication:
             )
         except TableReplacedError:
             validate_put_back(net.adds, head, version)
+
+
+def find_publication(
+    log: DeltaLog, branch_id: str, branch_version: int, base_version: int
+) -> int | None:
+    """The version of main that a publication committed, also if its branch was deleted.
+
+    Args:
+        branch_version: The published version of the branch.
+        base_version: The base version of the branch; earlier commits are not read.
+
+    Raises:
+        LogCorruptError, StorageError: As `DeltaLog.snapshot`.
+    """
+    listing = list_log(log.storage, log.log_directory, from_version=base_version + 1)
+    versions = sorted(listing.commits)
+    ids = run_parallel(lambda each: read_txn_id(log.storage, listing.commits[each]), versions)
+    wanted = _txn_id(branch_id, branch_version)
+    return next((v for v, found in zip(versions, ids, strict=True) if found == wanted), None)
+
+
+def _txn_id(branch_id: str, branch_version: int) -> str:
+    """`commitInfo.txnId` of the commit that publishes a version of a branch."""
+    return str(uuid.uuid5(uuid.UUID(branch_id), f"publish {branch_version}"))
 
 
 def _close_at(version: int, publisher: str, branch: Branch) -> Branch:
@@ -390,49 +414,3 @@ def _changes_data(commit: Commit) -> bool:
         pc.all(pc.fill_null(actions["dataChange"], True), min_count=0).as_py()
         for actions in (commit.adds, commit.removes)
     )
-
-
-def _stage(transaction: Transaction, base: Snapshot, head: Snapshot, net: NetChanges) -> None:
-    """Add the net changes to a transaction on main."""
-    if head.definition != base.definition:
-        changes_protocol = head.protocol != base.protocol
-        transaction.apply(Define(definition=head.definition, changes_protocol=changes_protocol))
-    now_ms = transaction.clock()
-    outside, adds, removes = _split_outside(net, base.uri)
-    for add, remove in outside:
-        file = replace(add, deletion_vector=remove.deletion_vector)
-        transaction.apply(ReplaceVector(file=file, vector=add.deletion_vector, now_ms=now_ms))
-    transaction.apply(
-        # The files stay for the retention from now on, not from their removal on the branch.
-        Remove(files=tuple(_date_removal(each, now_ms) for each in removes)),
-        Add(files=tuple(adds), num_rows=sum(map(_num_records, adds))),
-        Describe(files=net.described),
-        AddChangeFiles(files=net.change_files),
-        SetBackTxns(versions=net.txns),
-        *(SetDomain(domain=domain) for domain in net.domains),
-    )
-
-
-def _split_outside(
-    net: NetChanges, table: str
-) -> tuple[list[tuple[AddFile, RemoveFile]], list[AddFile], list[RemoveFile]]:
-    """Split off files outside of the table whose deletion vector changes."""
-    removed = {canonical_path(each.path, table): each for each in net.removes}
-    outside: list[tuple[AddFile, RemoveFile]] = []
-    adds: list[AddFile] = []
-    for add in net.adds:
-        path = canonical_path(add.path, table)
-        if is_absolute(path) and path in removed:
-            outside.append((add, removed.pop(path)))
-        else:
-            adds.append(add)
-    return outside, adds, list(removed.values())
-
-
-def _date_removal(remove: RemoveFile, now_ms: int) -> RemoveFile:
-    return replace(remove, deletion_timestamp=now_ms)
-
-
-def _num_records(add: AddFile) -> int:
-    stats = parse_stats(add.stats)
-    return (stats.num_records or 0) if stats else 0

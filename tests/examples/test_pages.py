@@ -26,6 +26,7 @@ WITHOUT_SPARK = (
     "predicates.md",
     "branches.md",
     "tags.md",
+    "write-audit-publish.md",
 )
 WITH_SPARK = ("from-delta-spark.md", "streaming.md")
 IN_TEST_README = ("assets.md", "maintenance-jobs.md", "stores.md", "without-dagster.md")
@@ -74,6 +75,8 @@ def test_the_page_of_metadata_keys_has_each_key() -> None:
         READ_TAG,
         TABLE_TAG,
         TABLE_KEY,
+        output_settings.PUBLISH_KEY,
+        output_settings.PUBLISHED_FROM_KEY,
         "dagster/uri",
     }
 

@@ -20,6 +20,7 @@ from delta_ops.orchestration import (
     DeltaLogResource,
     MaintenancePolicy,
     TableRef,
+    build_publish_asset,
     delta_ops_definitions,
     external_table,
     fleet_config,
@@ -225,6 +226,15 @@ def test_an_assets_table_is_found(asset: DeltaAsset, uri: str) -> None:
     assert table.uri == uri
     if not isinstance(asset, TableRef):
         assert table.storage_options == {"anon": True}
+
+
+def test_the_table_of_an_audited_asset_belongs_to_its_publish_asset() -> None:
+    audited = dg.AssetSpec("new", metadata={"delta/publish": "audited", "delta/table": "orders"})
+    lake = DeltaLogResource(root="lake")
+    (table,) = tables_of(lake, [audited, build_publish_asset(audited, "orders")])
+    assert (table.name, table.uri) == ("orders", "lake/orders")
+    with pytest.raises(InvalidRequestError, match="add the asset of build_publish_asset"):
+        tables_of(lake, [audited])
 
 
 @pytest.mark.parametrize(

@@ -519,3 +519,24 @@ def test_a_diff_names_what_a_publication_commits(log: DeltaLog) -> None:
     assert (len(diff.added), len(diff.removed)) == (1, 2)
     assert diff.columns == ("added note string",)
     assert diff.properties == ("delta.checkpointInterval",)
+
+
+@pytest.mark.parametrize("num_commits", [0, 3])
+def test_a_publication_reads_each_commit_of_main_once(tmp_path: Path, num_commits: int) -> None:
+    log = made(tmp_path / "t", 1)
+    da.write(branch_of(log), rows_of(2))
+    for number in range(num_commits):
+        da.write(log, rows_of(10 + number))
+    calls: list[tuple[str, str]] = []
+
+    def note(_number: int, method: str, path: str, when: str) -> None:
+        if when == "before" and path.startswith("_delta_log"):
+            calls.append((method, path))
+
+    counted = DeltaLog(tmp_path / "t", storage=CountingStorage(open_storage(tmp_path / "t"), note))
+    assert publish(counted, "x", rebase=True).version == num_commits + 1
+    reads = [path for method, path in calls if method == "read"]
+    commits = [path for path in reads if path.endswith(".json") and "00.json" not in path]
+    assert len(commits) == len(set(commits)) == num_commits
+    # One listing opens the base version; the commit loop lists before each attempt.
+    assert sum(method == "list_from" for method, _ in calls) == 1 + num_commits + 1

@@ -27,6 +27,8 @@ that the asset adds while it runs, the asset's definition, the IO manager.
                         a Spark DataFrame shows them
     delta/user_metadata strings by name, recorded in the commit with its run
     delta/read          the version that inputs read, see `input_settings`; not in an `Output`
+    delta/publish       "audited": the output is written to a branch, see `audit_branches`; only in
+                        the asset's definition
 
 The table of an asset is `<root>/<asset key>`. In the metadata of an asset's definition,
 `delta/table` names another table below root, and `dagster/uri` another location. Checks and
@@ -55,6 +57,13 @@ from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.maintenance import auto_compact
 from delta_ops.option_words import Surface, spoken_on
 from delta_ops.orchestration import dagster_compat as compat
+from delta_ops.orchestration.io_manager.audit_branches import (
+    FILES_WRITTEN,
+    PublishedRows,
+    audited_log,
+    branch_metadata,
+    write_audited,
+)
 from delta_ops.orchestration.io_manager.input_reader import InputReader
 from delta_ops.orchestration.io_manager.input_settings import input_settings
 from delta_ops.orchestration.io_manager.input_versions import READ_KEY
@@ -63,6 +72,7 @@ from delta_ops.orchestration.io_manager.output_report import WrittenOutput, repo
 from delta_ops.orchestration.io_manager.output_settings import (
     OutputSettings,
     definition_place,
+    is_audited,
     output_settings,
     partition_expr_of,
     validate_defaults,
@@ -256,6 +266,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
             return
         if obj is None:
             _validate_none_is_meant(context)
+            context.add_output_metadata({FILES_WRITTEN: 0})
             return
         settings = self.settings_of(context)
         log = self.log_of_output(context, settings)
@@ -283,13 +294,29 @@ class DeltaIOManager(dg.ConfigurableIOManager):
             settings=settings,
             log=log,
             on_event=self.listener(context),
-            hooks=_HOOKS[self.checkpoint],
+            hooks=() if settings.is_audited else self.hooks,
         )
-        output = writer.write(obj)
+        branch = None
+        if settings.is_audited:
+            audited = write_audited(writer, obj)
+            log, branch, output = audited.log, audited.branch, audited.output
+        elif isinstance(obj, PublishedRows):
+            output = WrittenOutput(obj.results, is_replaced=False, mode=settings.mode)
+        else:
+            output = writer.write(obj)
         table = report_output(context, log, settings, output)
         if table is not None:
             context.add_output_metadata(self.event_metadata(context, table, output))
+            if branch is not None:
+                context.add_output_metadata(branch_metadata(log, branch, table.version))
+        if isinstance(obj, PublishedRows):
+            context.add_output_metadata(obj.metadata)
         return table
+
+    @property
+    def hooks(self) -> Sequence[Hook]:
+        """The hooks that run after each commit to a table."""
+        return _HOOKS[self.checkpoint]
 
     def event_metadata(
         self,
@@ -331,7 +358,10 @@ class DeltaIOManager(dg.ConfigurableIOManager):
             return self.load_op_output(context)
         upstream = context.upstream_output
         metadata = upstream.definition_metadata if upstream is not None else {}
-        return self.input_reader(context).read(self.log_of_asset(context.asset_key, metadata))
+        reader, log = self.input_reader(context), self.log_of_asset(context.asset_key, metadata)
+        if reader.settings.read == "materialized" and is_audited(context.asset_key, metadata):
+            log = audited_log(context, log)
+        return reader.read(log)
 
     def input_reader(self, context: dg.InputContext) -> InputReader:
         """The reader of an input, with the settings from all metadata that may have them."""

@@ -21,6 +21,7 @@ from delta_ops.arrow.read.scan import read_files
 from delta_ops.errors import DeltaOpsError, VersionNotFoundError
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.log.commit_file import Commit
+from delta_ops.log.refs.branches import branch_id_of
 from delta_ops.log.version.pruning import file_view, match_files, split_by_match
 from delta_ops.orchestration import dagster_compat as compat
 from delta_ops.orchestration.io_manager.column_lineage import computed_lineage, declared_lineage
@@ -83,6 +84,10 @@ def report_output(
 ) -> Snapshot | None:
     """Add metadata and data version of written or already committed rows to the output.
 
+    Args:
+        log: The log that has the rows; for the log of a branch, the report names no version of the
+            table.
+
     Returns:
         The reported version of the table; None if there is no table.
     """
@@ -116,7 +121,8 @@ class _OutputReport:
     def send(self) -> Snapshot:
         """Add the metadata and the data version to the output; return the reported version."""
         newest = max(self._rows_version(), min(self._known or 0, self._table.version))
-        compat.set_data_version(self._context, data_version(self._reported, newest))
+        branch_id = branch_id_of(self._log.log_directory)
+        compat.set_data_version(self._context, data_version(self._reported, newest, branch_id))
         context = self._context
         name = context.asset_key.to_user_string() if context.has_asset_key else None
         metadata = {
@@ -124,6 +130,8 @@ class _OutputReport:
             **commit_metadata(self._results),
             **self._lineage_metadata(),
         }
+        if branch_id is not None:
+            metadata.pop("delta/version")
         adopted = self._adopted_commit()
         if adopted is not None:
             metadata["delta/rows_written"] = rows_of(adopted)

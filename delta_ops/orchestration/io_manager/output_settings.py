@@ -60,9 +60,12 @@ OUTPUT_KEYS = (
     "delta/commit_info",
     "delta/keep_index",
 )
-_KEYS_OF_DEFINITIONS = (*OUTPUT_KEYS, READ_KEY, TABLE_KEY)
+PUBLISH_KEY, PUBLISHED_FROM_KEY = "delta/publish", "delta/published_from"
+"""Metadata of an audited asset, and of the asset that publishes it."""
+_AUDITED = "audited"
+_KEYS_OF_DEFINITIONS = (*OUTPUT_KEYS, READ_KEY, TABLE_KEY, PUBLISH_KEY, PUBLISHED_FROM_KEY)
 _KEYS_OF_DEFAULTS = (*OUTPUT_KEYS, READ_KEY)
-_NOT_OF_OUTPUTS = (READ_KEY, TABLE_KEY)
+_NOT_OF_OUTPUTS = (READ_KEY, TABLE_KEY, PUBLISH_KEY, PUBLISHED_FROM_KEY)
 """Keys that readers need before there is an output."""
 _DEFAULTS = "the metadata of DeltaIOManager"
 _RUN_NAMES = "dagster/"
@@ -94,6 +97,8 @@ class OutputSettings:
     """Whether a new table gets a column for an unnamed pandas index with information."""
     owns_table: bool = False
     """Whether the partition of the run has a table of its own."""
+    is_audited: bool = False
+    """Whether the output is written to a branch, which is published after its checks."""
 
     @property
     def is_repeatable(self) -> bool:
@@ -211,6 +216,7 @@ def settings_from(
         user_metadata=_commit_texts(by_key["delta/user_metadata"]),
         commit_info=_commit_info(by_key["delta/commit_info"]),
         keep_index=read_flag(by_key["delta/keep_index"]),
+        is_audited=is_audited(asset_key, definition[1]),
     )
     if settings.idempotency == "partition" and settings.mode != "overwrite":
         raise InvalidRequestError(
@@ -223,12 +229,44 @@ def settings_from(
             "keeps rows without a match, which need the old columns; use delta/merge_schema. "
             "Nothing was written"
         )
+    if settings.is_audited:
+        _validate_can_be_audited(settings, definition[0])
     if settings.mode in ("error", "ignore") and has_partitions:
         raise InvalidRequestError(
             f"{mode.place} have the delta/mode {settings.mode!r}, which would write only the first "
             f"partition of asset {asset_key.to_user_string()}; choose append or overwrite"
         )
     return settings
+
+
+def is_audited(asset_key: dg.AssetKey, metadata: Metadata) -> bool:
+    """Whether an asset is written to a branch, which is published after its checks.
+
+    Args:
+        metadata: Metadata of the asset's definition.
+
+    Raises:
+        InvalidRequestError: The value is unknown.
+    """
+    place = f"the metadata of asset {asset_key.to_user_string()}"
+    setting = first_setting(PUBLISH_KEY, [(place, metadata)])
+    if setting.value in (None, _AUDITED):
+        return setting.value is not None
+    raise setting.rejection(f"{_AUDITED!r}, or leave it out")
+
+
+def _validate_can_be_audited(settings: OutputSettings, place: str) -> None:
+    if settings.mode in ("error", "ignore"):
+        raise InvalidRequestError(
+            f"{place} have the {PUBLISH_KEY} {_AUDITED!r} and the delta/mode {settings.mode!r}, "
+            "which writes only a new table, but a branch needs a table; choose append, overwrite "
+            "or merge. Nothing was written"
+        )
+    if settings.commit_info:
+        raise InvalidRequestError(
+            f"{place} have the {PUBLISH_KEY} {_AUDITED!r}, and delta/commit_info is set, which a "
+            "publication does not keep; use delta/user_metadata. Nothing was written"
+        )
 
 
 def _validate_is_of_output(place: str, metadata: Metadata) -> None:

@@ -85,6 +85,17 @@ class OutputWriter:
     def _name(self) -> str:
         return compat.output_key(self.context).to_user_string()
 
+    def create_table(self, value: Any) -> None:
+        """Create the table with the columns and settings of an output, and without its rows."""
+        is_parts = _is_parts(value)
+        if is_parts and not value:
+            return
+        rows = rows_of(value[0].data if is_parts else value)
+        transaction = begin(self.log, on_event=self.on_event)
+        rows = self._settle_index(rows, transaction)
+        nothing = rows.limit(0) if is_spark_data(rows) else rows.schema.empty_table()
+        self._write(transaction, nothing, "ignore", None, ())
+
     def write(self, value: Any) -> WrittenOutput:
         """Commit the value of an asset: rows, source parts, or the asset's own table."""
         if _is_parts(value):

@@ -1,0 +1,1 @@
+"""Publishing audited assets: which checks have passed, and the asset that publishes."""
