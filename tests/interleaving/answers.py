@@ -39,7 +39,8 @@ def untrue_answers(case: Case) -> Iterator[str]:
 
 def was_done_before(result: object) -> bool:
     """Whether an operation reports that its work was already done."""
-    return bool(getattr(result, "already_committed", False))
+    names = ("already_committed", "already_published")
+    return any(getattr(result, name, False) for name in names)
 
 
 def _untrue_result(case: Case, name: str, result: object) -> Iterator[str]:

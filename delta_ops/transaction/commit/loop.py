@@ -146,9 +146,6 @@ def commit_loop(
     version = 0 if snapshot is None else snapshot.version + 1
     time_before = _time_before(log, snapshot, proposal)
     ends = pace.elapsed_s() + limits.timeout_s
-    if snapshot is not None:
-        validate_same_table(snapshot)
-        validate_open(log.storage, log.log_directory, version)
     failures: list[StorageError] = []
     winners: list[Commit] = []
     for attempt in range(1, limits.max_attempts + 1):
@@ -159,6 +156,10 @@ def commit_loop(
         is_short = 0 <= clock() - proposal.begun_ms < min(proposal.log_retention_ms, MINUTE_MS)
         if not is_short and not failures:
             _raise_if_cleaned_up(log, version)
+        if attempt == 1 and snapshot is not None:
+            # The last look before the commit, because the table can be replaced after it.
+            validate_same_table(snapshot)
+            validate_open(log.storage, log.log_directory, version)
         on_event(CommitAttempted(table=log.uri, version=version, attempt=attempt))
         actions = _stamp(proposal, snapshot, version, clock(), time_before, log.uri)
         try:
