@@ -16,7 +16,7 @@ from delta_ops.clock import DAY_MS
 from delta_ops.errors import InvalidRequestError
 
 Verdict = Literal["ok", "due", "look"]
-Unit = Literal["files", "commits", "bytes", "ratio", "share", "ms", "versions", "features"]
+Unit = Literal["files", "commits", "bytes", "ratio", "share", "ms", "versions", "refs", "features"]
 """Unit of a value and its threshold; a share is from 0 to 1, a ratio from 1 on."""
 Measure = Literal[
     "small_files",
@@ -35,6 +35,7 @@ Measure = Literal[
     "unreachable_files",
     "lost_commits",
     "damaged_checkpoints",
+    "refs_at_risk",
     "features",
 ]
 """In the order of display."""

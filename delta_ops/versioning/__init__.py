@@ -14,12 +14,15 @@ from delta_ops.versioning.branches import (
 )
 from delta_ops.versioning.publish import PublishResult, publish
 from delta_ops.versioning.tags import create_tag, delete_tag, list_tags
+from delta_ops.versioning.verify_refs import RefAtRisk, VerifiedRef, verify_refs
 
 __all__ = [
     "Branch",
     "BranchDiff",
     "PublishResult",
+    "RefAtRisk",
     "Tag",
+    "VerifiedRef",
     "create_branch",
     "create_tag",
     "delete_branch",
@@ -30,4 +33,5 @@ __all__ = [
     "open_branch",
     "publish",
     "rename_branch",
+    "verify_refs",
 ]

@@ -75,8 +75,8 @@ class VersionToKeep:
         The version is opened again, because its log files may be gone, too.
         """
         version = self.log.snapshot(self.snapshot.version)
-        wanted = sorted(_stored_paths(version) - _stored_paths(self.log.snapshot()))
-        exist = run_parallel(partial(_exists, self.snapshot.table_files), wanted)
+        wanted = sorted(stored_paths(version) - stored_paths(self.log.snapshot()))
+        exist = run_parallel(partial(file_exists, self.snapshot.table_files), wanted)
         missing = [path for path, is_there in zip(wanted, exist, strict=True) if not is_there]
         if missing:
             raise VersionNotFoundError(
@@ -98,7 +98,7 @@ class VersionToKeep:
         )
 
 
-def _stored_paths(snapshot: Snapshot) -> set[str]:
+def stored_paths(snapshot: Snapshot) -> set[str]:
     """Canonical paths of the data files and the files of vectors of a version."""
     found: set[str] = set()
     for files in snapshot.stream_live(ADD.names):
@@ -110,7 +110,12 @@ def _stored_paths(snapshot: Snapshot) -> set[str]:
     return found
 
 
-def _exists(files: TableFiles, path: str) -> bool:
+def file_exists(files: TableFiles, path: str) -> bool:
+    """Whether a file of a table exists.
+
+    Args:
+        path: A canonical path.
+    """
     storage, place = files.find(path)
     try:
         storage.stat(place)

@@ -21,6 +21,7 @@ VALUES: Mapping[str, tuple[Any, Any]] = {
     "unreachable_files": (7 * DAY_MS, 30 * DAY_MS),
     "lost_commits": (("3", "4"), ()),
     "damaged_checkpoints": (("10",), ()),
+    "refs_at_risk": (("tag:a", "branch:b"), ()),
     "features": (("fancy",), ()),
 }
 
@@ -46,6 +47,7 @@ def text_of(measure: Measure) -> str:
         ("small_files", "36 small files, limit 10"),
         ("lost_commits", "lost versions 3, 4"),
         ("damaged_checkpoints", "damaged checkpoint 10"),
+        ("refs_at_risk", "refs tag:a, branch:b at risk"),
         ("promised_time_travel", "time travel is promised for 1.5 days, required 7 days"),
     ],
 )

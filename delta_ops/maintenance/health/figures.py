@@ -1,9 +1,10 @@
 """Health figures: measurements of a table from one pass over its log.
 
 The log directory is listed once and in full. Its checkpoint, the commits after it and their
-checksums are read once. The data is not listed. If tombstones have expired, a few of their files
-are looked up by name, since the log does not record whether vacuum has run. On a disk, where other
-writers may replace a commit, older commits are also compared with their checksums.
+checksums are read once, and the journal of refs. If the table has refs, the newest commits are read
+for vacuums of other engines. The data is not listed. If tombstones have expired, a few of their
+files are looked up by name, since the log does not record whether vacuum has run. On a disk, where
+other writers may replace a commit, older commits are also compared with their checksums.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_ops.clock import Clock, system_clock
-from delta_ops.errors import DeltaOpsError
+from delta_ops.errors import DeltaOpsError, UnsupportedFeatureError
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.log.checkpoint.damaged import DamagedCheckpoint
 from delta_ops.log.commit_file import CommitMark, read_txn_id
@@ -44,6 +45,7 @@ from delta_ops.protocol.arrow_schemas import CANONICAL_PATH
 from delta_ops.protocol.file_paths import are_absolute, is_absolute
 from delta_ops.protocol.stats.file_stats import num_records
 from delta_ops.storage import FileInfo
+from delta_ops.versioning.verify_refs import RefAtRisk, load_refs_at_risk
 
 _COMPARED_COMMITS = 1_000
 """Number of commits older than the checkpoint that are compared, on a disk."""
@@ -100,6 +102,8 @@ class HealthFigures(Facts):
     """Versions whose checksum belongs to another commit, ascending."""
     damaged_checkpoints: tuple[DamagedCheckpoint, ...]
     """Checkpoints that cannot be read, newest first."""
+    refs_at_risk: tuple[RefAtRisk, ...]
+    """Tags and branches that have expired, or whose files another engine may have deleted."""
     protocol: Protocol
     configuration: dict[str, str]
     """The properties of the table, as its metadata has them."""
@@ -208,6 +212,7 @@ def figures_of(log: DeltaLog, table: ListedTable, *, now_ms: int) -> HealthFigur
         readable_ms=_readable_ms(listing, earliest, now_ms),
         lost_commits=_lost_commits(log, listing, snapshot),
         damaged_checkpoints=snapshot.damaged_checkpoints,
+        refs_at_risk=_refs_at_risk(snapshot, now_ms),
         protocol=snapshot.protocol,
         configuration=dict(snapshot.metadata.configuration),
     )
@@ -315,6 +320,13 @@ def _pairs(pairs: list[tuple[str, str | None]] | None) -> list[tuple[str, str | 
 def _partitions(values: pa.ChunkedArray) -> Iterator[_Partition]:
     for pairs in values.to_pylist():
         yield frozenset(pairs or ())
+
+
+def _refs_at_risk(snapshot: Snapshot, now_ms: int) -> tuple[RefAtRisk, ...]:
+    try:
+        return load_refs_at_risk(snapshot, now_ms=now_ms)
+    except UnsupportedFeatureError:  # the measure `features` reports the format of the refs
+        return ()
 
 
 def _lost_commits(log: DeltaLog, listing: LogListing, snapshot: Snapshot) -> tuple[LostCommit, ...]:

@@ -33,6 +33,7 @@ def assess(figures: HealthFigures, thresholds: HealthThresholds) -> tuple[Findin
         *_assess_retention(figures, thresholds),
         _assess_lost_commits(figures),
         _assess_damaged_checkpoints(figures),
+        _assess_refs(figures),
         _assess_features(figures),
     )
     return tuple(sorted(findings, key=lambda each: _PLACES.get(each.measure, len(_PLACES))))
@@ -117,6 +118,18 @@ def _assess_damaged_checkpoints(figures: HealthFigures) -> Finding:
         verdict="look" if figures.damaged_checkpoints else "ok",
         operation=None,
         advice="; ".join(damaged.advice for damaged in figures.damaged_checkpoints),
+    )
+
+
+def _assess_refs(figures: HealthFigures) -> Finding:
+    return Finding(
+        measure="refs_at_risk",
+        value=tuple(each.ref for each in figures.refs_at_risk),
+        threshold=(),
+        unit="refs",
+        verdict="look" if figures.refs_at_risk else "ok",
+        operation=None,
+        advice="; ".join(each.advice for each in figures.refs_at_risk),
     )
 
 

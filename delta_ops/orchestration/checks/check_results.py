@@ -235,5 +235,6 @@ _TEXTS: Mapping[Measure, Callable[[Any, Any], str]] = {
     ),
     "lost_commits": _list_text("lost version"),
     "damaged_checkpoints": _list_text("damaged checkpoint"),
+    "refs_at_risk": _list_text("ref", " at risk"),
     "features": _list_text("unsupported feature"),
 }

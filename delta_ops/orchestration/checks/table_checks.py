@@ -55,6 +55,7 @@ _DESCRIPTIONS: Mapping[str, str] = {
     "unreachable_files": "Removed files that are kept longer than the versions that use them.",
     "lost_commits": "Commits that another writer has replaced.",
     "damaged_checkpoints": "Checkpoints that cannot be read.",
+    "refs_at_risk": "Tags and branches that expired or may have lost files.",
     "features": "Table features that prevent some maintenance by delta_ops.",
 }
 
