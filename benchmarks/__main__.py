@@ -33,6 +33,7 @@ BENCHMARKS = (
     "dml_on_s3",
     "small_file_changes",
     "contention",
+    "changes_beside_compaction",
     "checkpoints",
     "vacuum",
     "layout",

@@ -16,11 +16,10 @@ With this page you look up the table properties, their defaults, and which part 
 them.
 
 `delta-ops properties TABLE` shows the properties in force for a table. A property that this page \
-does not list is kept where it exists and rejected where it is set. Names that do not begin with \
-`delta.` are free. Two properties belong to delta_ops: `delta_ops.policy` \
-([maintenance](maintenance.md)), and `delta_ops.vacuum.logging` (with `false`, a vacuum commits \
-nothing). If *used by* is empty, only other engines use the property. It has no effect here, \
-unless a [feature](features.md) depends on it: then it enables the feature or is rejected. \
+does not list is kept where it exists and rejected where it is set. Names that begin with \
+neither `delta.` nor `delta_ops.` are free. [Maintenance](maintenance.md) explains \
+`delta_ops.policy`. If *used by* is empty, only other engines use the property. It has no effect \
+here, unless a [feature](features.md) depends on it: then it enables the feature or is rejected. \
 A default is the behaviour of delta_ops without the property.
 
 | property | meaning | default | used by |

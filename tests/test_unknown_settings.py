@@ -8,7 +8,9 @@ arguments of functions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,12 +39,18 @@ from delta_ops.orchestration import (
     RestoreConfig,
     RevertConfig,
 )
+from delta_ops.orchestration.io_manager.input_settings import INPUT_KEYS
+from delta_ops.orchestration.io_manager.input_versions import READ_KEY
+from delta_ops.orchestration.io_manager.output_settings import OUTPUT_KEYS
 from delta_ops.orchestration.swap_in import (
     dagster_delta,
     dagster_deltalake,
     dagster_iceberg,
     dagster_polars,
 )
+from delta_ops.orchestration.tables import TABLE_KEY
+from delta_ops.orchestration.tags import IDEMPOTENCY_TAG, READ_TAG
+from delta_ops.protocol.properties.known import PROPERTIES
 from delta_ops.spark.delta_format.options import OPTIONS, Option, Use, options_for
 from delta_ops.storage import open_storage
 
@@ -59,6 +67,8 @@ class Surface(NamedTuple):
     """Settings with a name close to a valid one."""
     unusable: Mapping[str, Any] = {}
     """Valid settings with an unusable value, or in an unusable place."""
+    names: Iterable[str] = ()
+    """All valid names, where the names are a list of ours; each is misspelt in a test."""
 
 
 def write(root: Path, **options: Any) -> None:
@@ -131,37 +141,49 @@ SURFACES = [
         of_asset,
         {"delta/mod": "append", "delta.mode": "append", "Delta/Mode": "append", "deltaMode": "x"},
         {"delta/merge_keys": "n", "partition_expr": "day", "delta/idempotency": "often"},
+        (*OUTPUT_KEYS, READ_KEY, TABLE_KEY),
     ),
-    Surface("the metadata of an Output", of_output, {"delta/mod": "append"}, {"dagster/uri": "/x"}),
+    Surface(
+        "the metadata of an Output",
+        of_output,
+        {"delta/mod": "append"},
+        {"dagster/uri": "/x"},
+        OUTPUT_KEYS,
+    ),
     Surface(
         "the metadata of an input",
         of_input,
         {"delta/predicat": "n > 1", "partitionExpr": "day"},
         {"delta/mode": "append", "columns": ["n"], "delta/predicate": "n > 1"},
+        set(INPUT_KEYS) - {"columns"},  # a name near this word may be a key of somebody else
     ),
     Surface(
         "the tags of a run",
         of_run,
         {"delta_ops/idempotence": "force", "delta-ops/idempotency": "force"},
         {"delta_ops/idempotency": "perhaps"},
+        (IDEMPOTENCY_TAG, READ_TAG),
     ),
     Surface(
         "the fields of DeltaIOManager",
         fields_of(DeltaIOManager, root="lake"),
         {"mode": "append", "storage_option": {}},
         {"metadata": {"metadata": "append"}, "checkpoint": "never", "cache_max_bytes": 0},
+        DeltaIOManager.model_fields,
     ),
     Surface(
         "the fields of DeltaLogResource",
         fields_of(DeltaLogResource, root="lake"),
         {"strage_options": {}, "schema": "x"},
         {"cache_max_bytes": -1},
+        DeltaLogResource.model_fields,
     ),
     *(
         Surface(
             f"the fields of {package}",
             fields_of(make, **{root: "lake"}),
             {"mod": "append", "storage_option": {}},
+            names=make.model_fields,
         )
         for package, make, root in (
             ("dagster-deltalake", dagster_deltalake.DeltaLakeIOManager, "root_uri"),
@@ -174,12 +196,14 @@ SURFACES = [
         "the fields of DeltaTableResource",
         fields_of(dagster_deltalake.DeltaTableResource, url="/lake/t"),
         {"storage_option": None, "versoin": 1},
+        names=dagster_deltalake.DeltaTableResource.model_fields,
     ),
     *(
         Surface(
             f"the run config of {config.__name__}",
             fields_of(config, **fixed),
             {"dry_runn": True, **misspelt},
+            names=config.model_fields,
         )
         for config, fixed, misspelt in (
             (MaintenanceConfig, {}, {"operation": ["vacuum"], "vacuum_keep": 2}),
@@ -195,24 +219,28 @@ SURFACES = [
         fields_of(MaintenancePolicy),
         {"table": "*", "option": {}},
         {"options": {"vacuum": {"options": 1}}, "budget_s": 0, "pool": "", "name": "a b"},
+        [each.name for each in dataclasses.fields(MaintenancePolicy)],
     ),
     Surface(
         "the attributes of DeltaTableComponent",
         fields_of(DeltaTableComponent, uri="/lake/t", asset=dg.AssetSpec("t")),
         {"check": "0 6 * * *"},
         {"check_cron": "noon", "name": "a b"},
+        DeltaTableComponent.model_fields,
     ),
     Surface(
         "the attributes of DeltaLakeComponent",
         fields_of(DeltaLakeComponent, root="/lake"),
         {"includes": ["*"]},
         {"include": [], "key_prefix": ".."},
+        DeltaLakeComponent.model_fields,
     ),
     Surface(
         "the attributes of DeltaMaintenanceComponent",
         fields_of(DeltaMaintenanceComponent, root="/lake", tables=["t"]),
         {"policy": []},
         {"tables": [], "name": "a b"},
+        DeltaMaintenanceComponent.model_fields,
     ),
     Surface("the options of a command", of_command, {"jsn": "", "no-such-option": "x"}),
     *(
@@ -251,6 +279,7 @@ SURFACES = [
                 "spark.sql.shuffle.partitions": "1",
             },
             {option.name: "1" for option in OPTIONS if is_unusable(option, use)},
+            [option.name for option in OPTIONS],
         )
         for use in Use
     ),
@@ -259,6 +288,7 @@ SURFACES = [
         properties,
         {"delta.appendOnlyy": "true", "delta.checkpointIntervall": "7"},
         {"delta.appendOnly": "perhaps", "delta.checkpointInterval": "0"},
+        [each.name for each in PROPERTIES],
     ),
     Surface(
         "the arguments of a function",
@@ -267,6 +297,10 @@ SURFACES = [
         {"mode": "upsert", "configuration": "x", "merge_schema": "yes"},
     ),
 ]
+
+
+SLOW = (of_asset, of_output)
+"""They run an asset for each name."""
 
 
 def settings() -> Iterator[Any]:
@@ -285,6 +319,53 @@ def test_a_setting_that_nothing_can_use_is_rejected(
         surface.give(tmp_path, name, value)
     assert not isinstance(rejected.value, KeyError | AttributeError | AssertionError)
     assert name.lower().rstrip("_x") in str(rejected.value).lower()
+
+
+@pytest.mark.parametrize(
+    "surface",
+    [
+        pytest.param(each, id=each.name, marks=pytest.mark.full if each.give in SLOW else ())
+        for each in SURFACES
+        if each.names
+    ],
+)
+def test_each_name_of_a_surface_is_rejected_if_it_is_misspelt(
+    tmp_path: Path, surface: Surface
+) -> None:
+    taken = []
+    for number, name in enumerate(surface.names):
+        with suppress(Exception):
+            surface.give(tmp_path / str(number), f"{name}x", "1")
+            taken.append(name)
+    assert taken == []
+
+
+def commands(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[Any]:
+    """Yield all commands with their words."""
+    if isinstance(command, click.Group):
+        for name, each in command.commands.items():
+            yield from commands(each, (*path, name))
+    else:
+        yield pytest.param(path, command, id=" ".join(path))
+
+
+@pytest.mark.parametrize(("words", "command"), list(commands(cli)))
+def test_each_option_of_a_command_is_rejected_if_it_is_misspelt_or_has_no_such_value(
+    tmp_path: Path, words: tuple[str, ...], command: click.Command
+) -> None:
+    da.write(tmp_path, ROWS)
+    before = sorted(tmp_path.rglob("*"))
+    options = [each for each in command.params if isinstance(each, click.Option)]
+    for name in (name for option in options for name in option.opts if name.startswith("--")):
+        found = CliRunner().invoke(cli, [*words, f"{name}x"])
+        assert (found.exit_code, "No such option" in found.output) == (2, True), name
+    for option in options:
+        if not option.is_flag and option.type is not click.STRING:
+            place = [words[0], str(tmp_path), *words[1:]]  # a group takes the table, too
+            found = CliRunner().invoke(cli, [*place, option.opts[-1], "?!/x"])
+            assert found.exit_code != 0, option.opts
+            assert option.opts[-1] in found.output or "?!/x" in found.output, option.opts
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_each_command_rejects_an_option_that_it_does_not_have() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -155,6 +156,12 @@ def recorded_reads(table: Path) -> str:
     return text((table / "_delta_ops").exists())
 
 
+def logged_vacuum(table: Path) -> str:
+    da.write(table, ROWS, "overwrite")
+    maintenance.vacuum(table, retention=timedelta(0), enforce_retention=False)
+    return text("VACUUM END" in [each.operation for each in DeltaLog(table).history()])
+
+
 OBSERVED: Mapping[str, Observe] = {
     "delta.appendOnly": append_only,
     "delta.autoOptimize.autoCompact": auto_compact,
@@ -186,6 +193,7 @@ OBSERVED: Mapping[str, Observe] = {
     "delta.requireCheckpointProtectionBeforeVersion": protected_before,
     "delta.rowTrackingSuspended": suspended_ids,
     "delta_ops.recordReads": recorded_reads,
+    "delta_ops.vacuum.logging": logged_vacuum,
 }
 """Behaviour of a table without the property, by property."""
 

@@ -16,6 +16,7 @@ from delta_ops.events import OnEvent
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.maintenance.admission import validate_vacuumable
 from delta_ops.maintenance.vacuum.plan import VacuumPlan
+from delta_ops.protocol.properties.known import VACUUM_LOGGING
 from delta_ops.protocol.table_definition import is_supported
 from delta_ops.transaction import CommitResult, begin
 from delta_ops.transaction.commit.hooks import DEFAULT_HOOKS, Hook, write_checksum
@@ -28,9 +29,6 @@ from delta_ops.transaction.races.vacuum_runs import (
     run_app_id,
 )
 
-PROPERTY = "delta_ops.vacuum.logging"
-"""Table property: whether vacuum commits; true if it is not set."""
-
 _TRIES = 3
 
 
@@ -42,12 +40,10 @@ def is_logged(snapshot: Snapshot, requested: bool | None) -> bool:
     """
     if requested is not None:
         return requested
-    text = snapshot.metadata.configuration.get(PROPERTY, "true").strip().lower()
-    if text not in ("true", "false"):
-        raise InvalidRequestError(
-            f"{snapshot.uri}: table property {PROPERTY} is {text!r}; set it to true or false"
-        )
-    return text == "true"
+    try:
+        return VACUUM_LOGGING.value_in(snapshot.metadata.configuration)
+    except InvalidRequestError as error:
+        raise InvalidRequestError(f"{snapshot.uri}: {error}") from error
 
 
 class VacuumCommits:

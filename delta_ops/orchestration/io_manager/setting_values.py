@@ -19,6 +19,11 @@ Metadata = Mapping[str, Any]
 ReadMetadata = Callable[[Metadata, str], Metadata]
 """Translates metadata to keys of delta_ops; the text names the metadata in errors."""
 _PREFIXES = ("delta/", "delta.")
+_CLOSE = 0.95
+"""Similarity of a misspelt key, such as `partition_exprs`, to a key of ours.
+
+A name near a short key, such as `column`, may be a key of somebody else.
+"""
 
 
 class Setting(NamedTuple):
@@ -90,7 +95,7 @@ def validate_keys(
 def _is_meant_for_us(key: str, known: Collection[str]) -> bool:
     if key.strip().lower().startswith(_PREFIXES):
         return True
-    return _spelling(key) in map(_spelling, known)
+    return bool(get_close_matches(_spelling(key), map(_spelling, known), n=1, cutoff=_CLOSE))
 
 
 def _spelling(key: str) -> str:

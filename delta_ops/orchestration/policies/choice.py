@@ -36,11 +36,12 @@ from delta_ops.maintenance.health.report import assess_table
 from delta_ops.maintenance.plan import MaintenancePlan, plan_of_facts
 from delta_ops.orchestration.policies.policy import ALL_TABLES, MaintenancePolicy
 from delta_ops.orchestration.tables import TableRef
+from delta_ops.protocol.properties.known import POLICY
 from delta_ops.storage.paths import redact
 
 logger = logging.getLogger(__name__)
 
-POLICY_PROPERTY = "delta_ops.policy"
+POLICY_PROPERTY = POLICY.name
 """Property of a table: the name of its policy."""
 
 

@@ -212,8 +212,7 @@ COMPRESSION_CODEC: Property[CompressionCodec | None] = Property(
     name="delta.parquet.compression.codec",
     meaning=(
         "Compression of data files. Not set: the Arrow engine uses zstd, snappy for small "
-        "files, and "
-        "none for numbers that hardly compress; Spark uses the codec of its session."
+        "files, and none for numbers that hardly compress; Spark uses the codec of its session."
     ),
     parse=parse_codec,
     default=None,
@@ -306,6 +305,21 @@ RECORD_READS: Property[bool] = Property(
     acts_in="read, advise",
 )
 
+VACUUM_LOGGING: Property[bool] = Property(
+    name="delta_ops.vacuum.logging",
+    meaning="A vacuum commits VACUUM START and VACUUM END.",
+    parse=parse_flag,
+    default="true",
+    acts_in="vacuum",
+)
+POLICY: Property[str] = Property(
+    name="delta_ops.policy",
+    meaning="Name of the table's maintenance policy.",
+    parse=parse_text,
+    default=None,
+    acts_in="maintenance",
+)
+
 PROPERTIES: tuple[Property[Any], ...] = (
     APPEND_ONLY,
     CHECKPOINT_INTERVAL,
@@ -331,29 +345,22 @@ PROPERTIES: tuple[Property[Any], ...] = (
     ROW_TRACKING_SUSPENDED,
     TYPE_WIDENING,
     RECORD_READS,
+    VACUUM_LOGGING,
+    POLICY,
     Property(
         name="delta.enableVariantShredding",
         meaning="Parts of variants are stored in their own columns (shredding).",
         parse=parse_flag,
         default="false",
     ),
-    Property(
-        name="delta.enableIcebergCompatV1",
-        meaning="The table is readable as Iceberg (compatibility rules, version 1).",
-        parse=parse_flag,
-        default=None,
-    ),
-    Property(
-        name="delta.enableIcebergCompatV2",
-        meaning="The table is readable as Iceberg (compatibility rules, version 2).",
-        parse=parse_flag,
-        default=None,
-    ),
-    Property(
-        name="delta.enableIcebergCompatV3",
-        meaning="The table is readable as Iceberg (compatibility rules, version 3).",
-        parse=parse_flag,
-        default=None,
+    *(
+        Property(
+            name=f"delta.enableIcebergCompatV{version}",
+            meaning=f"The table is readable as Iceberg (compatibility rules, version {version}).",
+            parse=parse_flag,
+            default=None,
+        )
+        for version in (1, 2, 3)
     ),
     Property(
         name="delta.universalFormat.enabledFormats",

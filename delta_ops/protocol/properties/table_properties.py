@@ -49,6 +49,7 @@ from delta_ops.protocol.row_rules import CONSTRAINTS
 from delta_ops.protocol.stats.indexed_columns import StatsSettings
 
 DELTA = "delta."
+_OURS = "delta_ops."
 """Prefix of properties that the protocol and its engines define."""
 FEATURE = "delta.feature."
 """Prefix of names that are no properties, but add a feature to the protocol."""
@@ -225,7 +226,7 @@ def _spelling(row: Property[Any], name: str) -> str:
 
 def _is_unknown(name: str) -> bool:
     lower = name.lower()
-    return lower.startswith(DELTA) and not lower.startswith(CONSTRAINTS)
+    return lower.startswith((DELTA, _OURS)) and not lower.startswith(CONSTRAINTS)
 
 
 def _advice(name: str) -> str:
@@ -236,7 +237,7 @@ def _advice(name: str) -> str:
         )
     rows = _rows_by_lower_name()
     found = difflib.get_close_matches(name.lower(), rows, n=1)
-    known = "; names without the prefix delta. are free for your own properties"
+    known = "; names without the prefix delta. or delta_ops. are free for your own properties"
     return f"; the closest name is {rows[found[0]].name}" if found else known
 
 

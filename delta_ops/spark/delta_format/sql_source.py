@@ -9,7 +9,9 @@ the rows of a table.
 2. The rows are the rows of the latest version at planning time, as a plan over our file index. The
    class adds the columns and filters of the query to this plan. Spark therefore prunes columns,
    partitions and files, and starts no Python worker.
-3. Descriptions of a table come from its log. All other statements on a table are rejected, and the
+3. Rows in memory (`CACHE TABLE`) are used as long as the table has no newer version. Then Spark
+   computes them again. The class compares the versions each time a query uses the rows.
+4. Descriptions of a table come from its log. All other statements on a table are rejected, and the
    error names the call to make instead (`sql_statements`).
 
 The Java code depends on Spark internals, as the file index does.
@@ -20,7 +22,6 @@ from __future__ import annotations
 import contextlib
 import json
 import weakref
-from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -46,6 +47,7 @@ from delta_ops.spark.delta_format.sql_statements import (
     refusal_of_details,
     refusal_of_name,
 )
+from delta_ops.spark.read.stale_reads import version_mark, version_marks
 from delta_ops.spark.versions import is_connect, reads_paths
 
 _CLASS = "delta.DefaultSource"
@@ -151,7 +153,7 @@ class _Answers(NamedTuple):
             statement, session, options, detail, known = question
             return self._answer_to(statement, self._session(session), dict(options), detail, known)
         session, options, known = question
-        table = _Table(self._session(session), dict(options), self.tables.read)
+        table = _Table(self._session(session), dict(options), self.tables)
         if known is not None:
             table.validate_known(StructType.fromJson(json.loads(known)))
         return Callback(table.answer, self.context)
@@ -188,14 +190,11 @@ class _Answers(NamedTuple):
 class _Table:
     """A table that Spark SQL reads; its columns are as they were when it was opened."""
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        options: Options,
-        read: Callable[[SparkSession, Options], DataFrame],
-    ) -> None:
-        self._spark, self._open = spark, partial(read, spark, options)
-        first = self._open()
+    def __init__(self, spark: SparkSession, options: Options, tables: Tables) -> None:
+        self._spark = spark
+        self._read = partial(tables.read, spark, options)
+        self._open = partial(tables.open, spark, options)
+        first = self._read()
         self._columns, self._schema = first.schema, _json_of(first)
         plan: Any = first._jdf.queryExecution().optimizedPlan()
         self._size = str(min(int(str(plan.stats().sizeInBytes())), 2**62))
@@ -220,13 +219,15 @@ class _Table:
             )
 
     def answer(self, question: str) -> Any:
-        """Return what Spark requests: the columns, the size, or the rows of the latest version."""
+        """Return what Spark requests: the columns, the size, the version, or the rows with it."""
         match question:
             case "schema":
                 return self._schema
             case "size":
                 return self._size
-        rows = self._open()
+            case "version":
+                return version_mark(self._open())
+        version, rows = self._rows()
         if _json_of(rows) != self._schema:
             # Spark caches the columns of a named table; a new query then requests them again.
             forget_columns(self._spark)
@@ -234,7 +235,19 @@ class _Table:
                 "the table's columns have changed since the query or the session loaded them; "
                 "run REFRESH TABLE, or run the query again"
             )
-        return rows._jdf
+        context: Any = self._spark.sparkContext
+        answer = context._gateway.new_array(context._jvm.java.lang.Object, 2)
+        answer[0], answer[1] = version, rows._jdf
+        return answer
+
+    def _rows(self) -> tuple[str, DataFrame]:
+        """The rows of the latest version, and a version that is not later than the rows."""
+        rows = self._read()
+        mark = next(version_marks(rows), None)
+        if mark is not None:
+            return mark, rows
+        version = version_mark(self._open())  # such as changes: the version first, then the rows
+        return version, self._read()
 
 
 def forget_columns(spark: SparkSession) -> None:

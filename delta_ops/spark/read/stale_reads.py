@@ -27,7 +27,12 @@ def read_latest(spark: SparkSession, snapshot: Snapshot) -> DataFrame:
     Args:
         snapshot: The latest version.
     """
-    return read_marked(spark, snapshot, {_MARK: f"{snapshot.metadata.id}@{snapshot.version}"})
+    return read_marked(spark, snapshot, {_MARK: version_mark(snapshot)})
+
+
+def version_mark(snapshot: Snapshot) -> str:
+    """The mark of a version: it differs from those of other versions and other tables."""
+    return f"{snapshot.metadata.id}@{snapshot.version}"
 
 
 def refuse_stale_rows(df: DataFrame, snapshot: Snapshot) -> None:
@@ -36,7 +41,7 @@ def refuse_stale_rows(df: DataFrame, snapshot: Snapshot) -> None:
     Raises:
         InvalidRequestError: The rows come from an earlier version.
     """
-    marks = _marks_on_connect(df) if is_connect(df.sparkSession) else _marks(df)
+    marks = _marks_on_connect(df) if is_connect(df.sparkSession) else version_marks(df)
     for mark in marks:
         table, _, version = mark.rpartition("@")
         if table == snapshot.metadata.id and int(version) < snapshot.version:
@@ -48,7 +53,8 @@ def refuse_stale_rows(df: DataFrame, snapshot: Snapshot) -> None:
             )
 
 
-def _marks(df: DataFrame) -> Iterator[str]:
+def version_marks(df: DataFrame) -> Iterator[str]:
+    """Yield the marks of the scans in a classic DataFrame."""
     plan: Any = df._jdf.queryExecution().analyzed()
     leaves = plan.collectLeaves()
     for place in range(leaves.size()):

@@ -59,9 +59,9 @@ public class DefaultSource
     @Override
     public BaseRelation createRelation(
             SQLContext context, Map<String, String> options, StructType known) {
-        Function<Object, Object> table =
-                Python.open(context.sparkSession(), CollectionConverters.asJava(options), known);
-        return new LogRelation(context, table);
+        java.util.Map<String, String> given = CollectionConverters.asJava(options);
+        Function<Object, Object> table = Python.open(context.sparkSession(), given, known);
+        return new LogRelation(context, table, given);
     }
 
     @Override

@@ -7,6 +7,7 @@ import java.util.List;
 import java.util.Map;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.Row;
+import org.apache.spark.sql.catalyst.TableIdentifier;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.catalog.CatalogUtils;
 import org.apache.spark.sql.catalyst.plans.logical.Command;
@@ -17,8 +18,10 @@ import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.UnaryNode;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.execution.RowDataSourceScanExec;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.SparkStrategy;
+import org.apache.spark.sql.execution.columnar.InMemoryRelation;
 import org.apache.spark.sql.execution.command.AlterTableSetLocationCommand;
 import org.apache.spark.sql.execution.command.AlterTableSetPropertiesCommand;
 import org.apache.spark.sql.execution.command.CreateDataSourceTableCommand;
@@ -78,6 +81,12 @@ class StatementGuard extends SparkStrategy {
         }
         if (source instanceof LogicalRelation) {
             forget((LogicalRelation) source);
+        } else if (source instanceof InMemoryRelation) {
+            CachedQuery cached = new CachedQuery((InMemoryRelation) source);
+            forget(cached);
+            if (cached.isStale()) {
+                planned.add(planOver(replaced(plan, cached.refreshed(session))));
+            }
         } else if (plan instanceof CreateTempViewUsing && Python.answers != null) {
             validateView((CreateTempViewUsing) plan);
         } else if (plan instanceof Command && Python.answers != null) {
@@ -92,17 +101,38 @@ class StatementGuard extends SparkStrategy {
         return CollectionConverters.asScala(planned).toSeq();
     }
 
-    /**
-     * Lets the next query find the table anew, with its columns of that time.
-     *
-     * <p>Spark would find the same relation again, and with it the rows of CACHE TABLE, which
-     * nobody refreshes after a commit.
-     */
+    /** Lets the next query find the table anew, with its columns of that time. */
     private void forget(LogicalRelation read) {
         if (read.relation() instanceof LogRelation && read.catalogTable().isDefined()) {
-            CatalogTable table = (CatalogTable) read.catalogTable().get();
-            session.sessionState().catalog().invalidateCachedTable(table.identifier());
+            forget(((CatalogTable) read.catalogTable().get()).identifier());
         }
+    }
+
+    /** Lets the next query find the tables of rows in memory anew. */
+    private void forget(CachedQuery cached) {
+        for (RowDataSourceScanExec scan : cached.scans()) {
+            if (scan.tableIdentifier().isDefined()) {
+                forget((TableIdentifier) scan.tableIdentifier().get());
+            }
+        }
+    }
+
+    private void forget(TableIdentifier table) {
+        session.sessionState().catalog().invalidateCachedTable(table);
+    }
+
+    /** Replaces the rows in memory below projections and filters. */
+    private static LogicalPlan replaced(LogicalPlan plan, InMemoryRelation rows) {
+        if (plan instanceof InMemoryRelation) {
+            return rows;
+        }
+        List<LogicalPlan> children = new ArrayList<>();
+        children.add(replaced((LogicalPlan) ((UnaryNode) plan).child(), rows));
+        return (LogicalPlan) plan.withNewChildren(CollectionConverters.asScala(children).toSeq());
+    }
+
+    private SparkPlan planOver(LogicalPlan plan) {
+        return (SparkPlan) session.sessionState().planner().plan(plan).next();
     }
 
     /** Refuses columns of a view that are not those of the table. */
