@@ -226,7 +226,7 @@ class _Options:
 
 
 def _optimize_text(result: OptimizeResult, verb: str) -> str:
-    """What was done or would be done.
+    """The finished work, or the planned work of a dry run.
 
     Args:
         verb: "purge" or "compact", for files that are not sorted.

@@ -45,7 +45,7 @@ def version_of(text: str) -> Version:
 VERSION = version_of(dg.__version__)
 """Version of the installed Dagster."""
 KEY_PUNCTUATION = "_-." if VERSION >= DOTTED_KEYS else "_-"
-"""What the key of a checked asset may have beside letters and digits."""
+"""Characters that the key of a checked asset may have besides letters and digits."""
 
 if TYPE_CHECKING or VERSION >= EVALUATIONS:
     from dagster import AssetCheckEvaluation, BetaWarning

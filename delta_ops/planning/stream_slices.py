@@ -27,7 +27,7 @@ class SliceLimits:
 
 
 class StreamVersion(NamedTuple):
-    """What a stream knows about a version."""
+    """The properties of a version that decide how a stream reads it."""
 
     version: int
     num_files: int

@@ -1,6 +1,7 @@
-"""Exclusive create: the requests by which a store creates a file only if it does not exist.
+"""Exclusive create: requests to a store that create a file only if it does not exist.
 
-Of any number of concurrent callers, exactly one must succeed, and no reader may see a partial file.
+If several callers create the same file at once, exactly one succeeds, and no reader sees a partial
+file.
 Each store promises to honor the condition in its requests;
 `remote.exclusive` finds stores that ignore it.
 """
@@ -41,7 +42,7 @@ class Endpoint(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExclusiveCreate:
-    """The requests by which one kind of store creates a file only if it does not exist.
+    """Requests to one kind of store that create a file only if it does not exist.
 
     Paths are full paths, as fsspec's file system names them.
 

@@ -86,7 +86,7 @@ def validate_put_back_on_branch(adds: Sequence[AddFile], snapshot: Snapshot) -> 
 
 
 def _identity(add: AddFile, snapshot: Snapshot) -> tuple[str, str | None]:
-    """What identifies a file in the log: its canonical path and its deletion vector."""
+    """The key of a file in the log: its canonical path and its deletion vector."""
     vector = add.deletion_vector
     return canonical_path(add.path, snapshot.uri), vector.unique_id if vector else None
 
