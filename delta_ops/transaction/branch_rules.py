@@ -1,7 +1,8 @@
-"""Rules for branches: what a table must not have, and what a commit to a branch records.
+"""Rules for branches: features that exclude branches, and the reads that a commit records.
 
-A commit to a branch records the rows that it read. When the branch is published, commits that main
-got in the meantime are judged by these reads, as if all commits of the branch were one transaction.
+A commit to a branch records the rows that it read. When the branch is published, the commits of
+main since the base version are checked against these reads, as if all commits of the branch were
+one transaction.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ class Staged:
     """The rules that the engine checked on every row."""
 
     counted: tuple[Counted, ...] = ()
-    """The values that the rows took of identity columns."""
+    """The values of identity columns that the rows use."""
 
     @property
     def size_bytes(self) -> int:

@@ -132,7 +132,7 @@ def _write(
 def report_ignored_properties(
     snapshot: Snapshot | None, configuration: Mapping[str, str] | None
 ) -> None:
-    """Log a warning for each property of a request that an existing table has otherwise.
+    """Log a warning for each property of a request that differs from the existing table's.
 
     Raises:
         InvalidRequestError: A property is unknown, or has an invalid value.
