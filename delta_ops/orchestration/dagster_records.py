@@ -45,6 +45,7 @@ class LoggedEvaluation(NamedTuple):
     is_error: bool
     """Whether its severity is ERROR."""
     is_blocking: bool
+    """False in versions of Dagster that do not record it."""
     target_storage_id: int | None
     """The storage id of the materialization that was checked, if Dagster recorded it."""
     timestamp: float
@@ -95,7 +96,7 @@ def _evaluation(evaluation: AssetCheckEvaluation, timestamp: float) -> LoggedEva
         key=evaluation.asset_check_key,
         passed=evaluation.passed,
         is_error=evaluation.severity == dg.AssetCheckSeverity.ERROR,
-        is_blocking=bool(evaluation.blocking),
+        is_blocking=bool(getattr(evaluation, "blocking", None)),
         target_storage_id=None if target is None else target.storage_id,
         timestamp=timestamp,
     )

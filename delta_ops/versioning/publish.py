@@ -49,7 +49,8 @@ from delta_ops.storage.concurrency import run_parallel
 from delta_ops.transaction import DEFAULT_HOOKS, Hook, begin
 from delta_ops.transaction.branch_rules import reads_of, validate_branchable
 from delta_ops.transaction.changes import Read
-from delta_ops.transaction.races.missing_files import validate_put_back
+from delta_ops.transaction.races.missing_files import find_missing, validate_put_back
+from delta_ops.units import count_text
 from delta_ops.versioning.branches import put_branch
 from delta_ops.versioning.net_changes import (
     NetChanges,
@@ -112,7 +113,7 @@ def publish(
             published.
         InvalidRequestError: The branch is at another version than expected, or its commits cannot
             be one commit: it has several commits and the change data feed is on, or it has
-            replaced the table.
+            replaced the table. Or the branch has expired and lost files.
         VersionNotFoundError: There is no such branch, or its base version cannot be read.
         CommitStateUnknownError: The store did not report whether the commit exists. Repeat the
             call.
@@ -175,6 +176,8 @@ class _Publication:
         with self._opening_again():
             commits = branch_commits(self.own, head)
             net = load_net_changes(self.own, commits)
+            if self.branch.expires_ms < self.clock():
+                self._validate_files_exist(net)
             # An open branch has no publication in progress; `_commit` finds one that overlaps.
             landed = self._landed_version() if self.was_closed else None
             version = self._commit(head, commits, net) if landed is None else landed
@@ -213,6 +216,20 @@ class _Publication:
             f"branch {self.branch.name!r} got other commits in each of {_TURNS} attempts to "
             "publish it",
         )
+
+    def _validate_files_exist(self, net: NetChanges) -> None:
+        """Reject an expired branch that has lost files, as vacuums of other engines delete them.
+
+        Raises:
+            InvalidRequestError: A file is gone.
+        """
+        assert self.own.base
+        if missing := find_missing(net.adds, self.own.base):
+            raise InvalidRequestError(
+                f"{self.log.uri}: branch {self.branch.name!r} has expired, and "
+                f"{count_text(len(missing), 'file')} of it were deleted, such as "
+                f"{missing[0].path}; create another branch, and make the changes again"
+            )
 
     def _validate_expected(self, version: int) -> None:
         if self.expected is not None and version != self.expected:

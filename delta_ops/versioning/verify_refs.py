@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import takewhile
 
 from delta_ops.arguments import validate_arguments
@@ -21,10 +20,10 @@ from delta_ops.log import DeltaLog, Snapshot, TableOrPlace, log_of
 from delta_ops.log.history.history import HistoryEntry, load_history
 from delta_ops.log.refs.refs import Branch, Refs, Tag, refs_journal
 from delta_ops.log.segment import LogListing, list_log
-from delta_ops.storage.concurrency import run_parallel
 from delta_ops.transaction.commit.info import is_ours
+from delta_ops.transaction.races.missing_files import missing_paths
 from delta_ops.transaction.races.vacuum_runs import START
-from delta_ops.versioning.version_to_keep import file_exists, stored_paths
+from delta_ops.versioning.version_to_keep import stored_paths
 
 _MOST_COMMITS = 1_000
 """Number of newest commits that are searched for vacuums."""
@@ -38,6 +37,7 @@ class RefAtRisk:
     """A tag or branch whose files another engine may have deleted or may soon delete.
 
     Examples:
+        >>> from delta_ops.maintenance import health
         >>> _ = create_branch("lake/orders", "audit")
         >>> health("lake/orders").figures.refs_at_risk
         ()
@@ -136,7 +136,7 @@ def _verify(
     problem = None
     try:
         wanted = {path for version in _versions(log, ref) for path in stored_paths(version)}
-        missing = _find_missing(latest, sorted(wanted.difference(live)))
+        missing = tuple(sorted(missing_paths(latest.table_files, wanted.difference(live))))
     except (VersionNotFoundError, LogCorruptError) as error:
         problem = str(error)
     return VerifiedRef(
@@ -151,11 +151,6 @@ def _versions(log: DeltaLog, ref: Tag | Branch) -> Iterator[Snapshot]:
         assert own.base
         yield own.base
     yield log.snapshot(ref=_name(ref))
-
-
-def _find_missing(latest: Snapshot, paths: Sequence[str]) -> tuple[str, ...]:
-    exist = run_parallel(partial(file_exists, latest.table_files), paths)
-    return tuple(path for path, is_there in zip(paths, exist, strict=True) if not is_there)
 
 
 def load_refs_at_risk(snapshot: Snapshot, *, now_ms: int) -> tuple[RefAtRisk, ...]:

@@ -76,7 +76,7 @@ class VersionToKeep:
         """
         version = self.log.snapshot(self.snapshot.version)
         wanted = sorted(stored_paths(version) - stored_paths(self.log.snapshot()))
-        exist = run_parallel(partial(file_exists, self.snapshot.table_files), wanted)
+        exist = run_parallel(partial(_exists, self.snapshot.table_files), wanted)
         missing = [path for path, is_there in zip(wanted, exist, strict=True) if not is_there]
         if missing:
             raise VersionNotFoundError(
@@ -110,12 +110,7 @@ def stored_paths(snapshot: Snapshot) -> set[str]:
     return found
 
 
-def file_exists(files: TableFiles, path: str) -> bool:
-    """Whether a file of a table exists.
-
-    Args:
-        path: A canonical path.
-    """
+def _exists(files: TableFiles, path: str) -> bool:
     storage, place = files.find(path)
     try:
         storage.stat(place)

@@ -293,6 +293,23 @@ def test_the_publish_asset_reports_the_version_that_it_committed(pipeline: Pipel
     )
 
 
+@pytest.mark.parametrize("read", ["latest", "materialized"])
+def test_the_tag_of_a_run_cannot_make_a_check_read_main(pipeline: Pipeline, read: str) -> None:
+    assert pipeline.run(tags={"delta_ops/read": read}).success
+    assert pipeline.seen == [[1]]
+
+
+def test_the_metadata_of_an_input_may_choose_main(pipeline: Pipeline) -> None:
+    seen: list[int] = []
+
+    @dg.asset(ins={"published": dg.AssetIn(KEY, metadata={"delta/read": "latest"})})
+    def report(published: pa.Table) -> None:
+        seen.append(len(published))
+
+    assert pipeline.run(pipeline.new_orders, pipeline.check, report).success
+    assert (seen, pipeline.seen) == ([0], [[1]])
+
+
 # One step: the checks are in the step of the asset.
 
 

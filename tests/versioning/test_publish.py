@@ -13,7 +13,7 @@ import pytest
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, begin
-from delta_ops.clock import DAY_MS
+from delta_ops.clock import DAY_MS, system_clock
 from delta_ops.ddl import drop_table
 from delta_ops.errors import (
     DeletedMeanwhileError,
@@ -540,3 +540,28 @@ def test_a_publication_reads_each_commit_of_main_once(tmp_path: Path, num_commit
     assert len(commits) == len(set(commits)) == num_commits
     # One listing opens the base version; the commit loop lists before each attempt.
     assert sum(method == "list_from" for method, _ in calls) == 1 + num_commits + 1
+
+
+@pytest.mark.parametrize("is_lost", [False, True], ids=["all files are there", "a file is gone"])
+def test_an_expired_branch_is_published_if_its_files_are_there(
+    tmp_path: Path, is_lost: bool
+) -> None:
+    log = made(tmp_path / "t", 1)
+    da.write(branch_of(log), rows_of(2))
+    if is_lost:
+        (path,) = diff_branch(log, "x").added
+        (tmp_path / "t" / path).unlink()
+        later = open_storage(tmp_path / "t")
+        with pytest.raises(
+            InvalidRequestError, match=r"has expired, and 1 file of it were? deleted"
+        ):
+            publish(DeltaLog(tmp_path / "t", storage=later), "x", clock=in_a_week)
+        assert ids_of(log) == [1]
+        assert list_branches(log)[0].last_version is None
+    else:
+        assert publish(log, "x", clock=in_a_week).version == 1
+        assert ids_of(log) == [1, 2]
+
+
+def in_a_week() -> int:
+    return system_clock() + 7 * DAY_MS

@@ -8,7 +8,9 @@ An asset with the metadata `delta/publish` "audited" never commits to main.
 2. The materialization of the asset names the branch and its version. It is the only record of what
    waits for publication, so a killed step that logged no event left nothing to publish.
 3. An input that loads the asset reads the branch that its own run has written, or else a run that
-   its run re-executes, or else the newest branch. Checks of the asset load it this way.
+   its run re-executes, or else the newest branch. Checks of the asset load it this way. Only the
+   metadata of the input itself may choose another version: with a general setting, such as the tag
+   of a run, checks would pass without a look at the branch.
 4. The publication carries the branch's `txn` to main. So an append that was published is found on
    main by reruns of its run, and is not written again.
 """
@@ -303,16 +305,16 @@ def _staged_rows(record: dg.EventLogRecord) -> StagedRows:
     )
 
 
-def audited_log(context: dg.InputContext, log: DeltaLog) -> DeltaLog:
-    """The branch that an input of an audited asset loads; the table's own log if there is none."""
+def audited_log(context: dg.InputContext, log: DeltaLog) -> DeltaLog | None:
+    """The branch that an input of an audited asset loads; None if nothing waits on a branch."""
     run, instance = compat.run_of_input(context), compat.instance_of(context)
     if run is None or instance is None:
-        return log
+        return None
     record = _record_to_read(context, run, instance)
     branch_id = "" if record is None else _staged_rows(record).branch_id
     branch = refs_journal(log.storage).load().state.branches.get(branch_id)
     if branch is None or branch.published_version is not None:
-        return log
+        return None
     context.log.info(f"{log.uri}: this step reads the branch {branch.name}, which is not published")
     return log.on_branch(branch)
 

@@ -359,8 +359,9 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         upstream = context.upstream_output
         metadata = upstream.definition_metadata if upstream is not None else {}
         reader, log = self.input_reader(context), self.log_of_asset(context.asset_key, metadata)
-        if reader.settings.read == "materialized" and is_audited(context.asset_key, metadata):
-            log = audited_log(context, log)
+        if is_audited(context.asset_key, metadata) and not reader.settings.is_chosen_by_input:
+            branch = audited_log(context, log)
+            return reader.read(log) if branch is None else reader.reading_latest().read(branch)
         return reader.read(log)
 
     def input_reader(self, context: dg.InputContext) -> InputReader:

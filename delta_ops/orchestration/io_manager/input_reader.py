@@ -9,7 +9,7 @@ there is no table. Any other input has the rows of all its partitions.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, get_args, get_origin
 
 import dagster as dg
@@ -78,6 +78,10 @@ class InputReader:
         if self.context.has_asset_key:
             compat.record_read(self.context, read_metadata(self.context.asset_key, version))
         return self.value(log, version)
+
+    def reading_latest(self) -> InputReader:
+        """The same reader for the latest version of a log, such as the log of a branch."""
+        return replace(self, settings=replace(self.settings, read="latest"))
 
     def read_tables(self, logs_by_key: Mapping[str, DeltaLog], *, may_miss: bool) -> Any:
         """Read partitions that have a table each.

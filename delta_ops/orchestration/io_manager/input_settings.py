@@ -53,6 +53,8 @@ class InputSettings:
     predicate: Predicate | None
     """Matches the rows to read; None: all rows of the partitions."""
     read: ReadVersion
+    is_chosen_by_input: bool = False
+    """Whether the metadata of the input itself choose the version."""
 
 
 def input_settings(
@@ -84,6 +86,7 @@ def input_settings(
         read=_read_version(
             first_setting(READ_KEY, [*_run_place(context), (place, metadata), *places])
         ),
+        is_chosen_by_input=metadata.get(READ_KEY) is not None,
     )
 
 
