@@ -226,6 +226,7 @@ def test_maintenance_is_launched_by_clicks_and_executed_again(
     assert orders_table(ui).version() == COMMITS  # nothing was left to do
 
 
+@pytest.mark.full
 def test_a_sensor_that_is_switched_on_reports_a_foreign_commit(
     ui: DagsterUI, page: Page, screenshots: Path
 ) -> None:

@@ -21,8 +21,12 @@ def ignore_present_objects() -> None:
 
 
 def release_memory() -> None:
-    """Collect garbage, and return freed memory of Arrow and of the C library to the system."""
+    """Collect garbage, and return freed memory of Arrow and of the C library to the system.
+
+    What is left, mostly of modules imported since, is excluded from later collections.
+    """
     gc.collect()
+    gc.freeze()
     if pyarrow := sys.modules.get("pyarrow"):
         pyarrow.default_memory_pool().release_unused()
     if sys.platform == "linux":
