@@ -1,4 +1,4 @@
-"""Dagster compatibility: all uses of Dagster's non-public API, but for those of `dagster_records`.
+"""Dagster compatibility: uses of Dagster's non-public API; `dagster_records` has more.
 
 A test runs each function against the installed Dagster, so an incompatible release fails there.
 """

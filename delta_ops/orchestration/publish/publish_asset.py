@@ -1,9 +1,9 @@
 """Publish asset: publishes what an audited asset wrote, after its blocking checks have passed.
 
 Dagster logs the materialization of an asset when its step has written it, before the steps of its
-checks begin. So an asset that waits for its checks is not the asset that readers depend on: the
-audited asset is what was written, and the publish asset is what readers see. Dagster runs the step
-of the publish asset after the audited asset and all its blocking checks of the run.
+checks begin. Readers therefore cannot depend on the audited asset, whose rows may not have been
+checked. They depend on the publish asset. Dagster runs its step after the audited asset and all
+blocking checks of the run.
 
 1. The rows to publish are those of `find_staged`: of this run, of a run that it re-executes, or of
    the newest materialization.
