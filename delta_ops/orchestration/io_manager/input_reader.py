@@ -80,7 +80,7 @@ class InputReader:
         return self.value(log, version)
 
     def reading_latest(self) -> InputReader:
-        """The same reader for the latest version of a log, such as the log of a branch."""
+        """Copy this reader, to read the latest version: of the table, or of a branch."""
         return replace(self, settings=replace(self.settings, read="latest"))
 
     def read_tables(self, logs_by_key: Mapping[str, DeltaLog], *, may_miss: bool) -> Any:
