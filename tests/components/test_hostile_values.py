@@ -12,6 +12,11 @@ from typing import Any
 import pytest
 from dagster.components.testing.utils import DefsFolderSandbox
 
+from delta_ops.components import (
+    DeltaLakeComponent,
+    DeltaMaintenanceComponent,
+    DeltaTableComponent,
+)
 from tests.components.defs_files import loaded
 
 TABLE = ("DeltaTableComponent", {"uri": "s3://lake/orders", "asset": {"key": "sales/orders"}})
@@ -153,6 +158,28 @@ def test_a_hostile_value_is_an_error_that_names_file_and_attribute(
     reported = [str(each) for each in causes(caught.value)]
     assert any("/lake" in each and attribute in each for each in reported[1:]), reported
     assert "secret@" not in "".join(reported)
+
+
+KINDS = (
+    (TABLE, DeltaTableComponent),
+    (LAKE, DeltaLakeComponent),
+    (MAINTENANCE, DeltaMaintenanceComponent),
+)
+
+
+@pytest.mark.parametrize(("component", "kind"), KINDS, ids=[each.__name__ for _, each in KINDS])
+def test_each_attribute_is_rejected_if_it_is_misspelt(
+    sandbox: DefsFolderSandbox, component: tuple[str, dict[str, Any]], kind: Any
+) -> None:
+    name, attributes = component
+    misspelt = [f"{each}x" for each in kind.model_fields]
+    with (
+        pytest.raises(Exception, match="Error while") as caught,
+        loaded(sandbox, name, {**attributes, **dict.fromkeys(misspelt, "1")}),
+    ):
+        pass
+    reported = "".join(str(each) for each in causes(caught.value))
+    assert [each for each in misspelt if each not in reported] == []
 
 
 @pytest.mark.parametrize(

@@ -174,10 +174,13 @@ def use_format(spark: SparkSession, table: Path) -> None:
             _refused(lambda: spark.sql(f"SELECT id FROM delta.`{place}`"), "before Spark 3.5.3")
         spark.sql(f"CREATE TEMPORARY VIEW v USING delta OPTIONS (path '{place}')")
         assert spark.sql("SELECT * FROM v WHERE id > 6").count() == 2
+        spark.sql("CACHE TABLE v")
+        numbers(spark, 9, 12).write.format("delta").mode("append").save(place)
+        assert spark.sql("SELECT * FROM v WHERE id > 6").count() == 5
         deleted = spark.sql(f"DELETE FROM delta.`{place}` WHERE id = :n", {"n": 77})
         assert deleted.collect() == [(0,)]
         assert spark.sql(f"DESCRIBE HISTORY delta.`{place}`").count() > 0
-        assert da.to_table(place).num_rows == 9
+        assert da.to_table(place).num_rows == 12
     finally:
         ds.unregister(spark)
 
