@@ -1,7 +1,9 @@
 package delta;
 
 import java.lang.reflect.Constructor;
+import java.util.Arrays;
 import java.util.Map;
+import org.apache.spark.sql.catalyst.QualifiedTableName;
 import org.apache.spark.sql.catalyst.TableIdentifier;
 import org.apache.spark.sql.catalyst.catalog.CatalogStorageFormat;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
@@ -36,6 +38,16 @@ class CatalogTables {
             arguments[i] = defaultOf(CatalogTable.class, i);
         }
         return (CatalogTable) constructor.newInstance(arguments);
+    }
+
+    /** Makes the name of a table in Spark's own catalog, which Spark 3.5.0 leaves out. */
+    static QualifiedTableName qualifiedName(String database, String table)
+            throws ReflectiveOperationException {
+        Constructor<?> constructor = QualifiedTableName.class.getConstructors()[0];
+        Object[] names = {"spark_catalog", database, table};
+        int omitted = names.length - constructor.getParameterCount();
+        return (QualifiedTableName)
+                constructor.newInstance(Arrays.copyOfRange(names, omitted, names.length));
     }
 
     private static CatalogStorageFormat storage(Map<String, String> options)

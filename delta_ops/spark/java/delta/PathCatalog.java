@@ -4,7 +4,6 @@ import java.util.HashMap;
 import java.util.Map;
 import java.util.Set;
 import java.util.function.Function;
-import org.apache.spark.sql.catalyst.QualifiedTableName;
 import org.apache.spark.sql.catalyst.TableIdentifier;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.classic.SparkSession;
@@ -66,9 +65,13 @@ public class PathCatalog implements TableCatalog {
 
     /** Spark would keep the relation with its columns of today until somebody refreshes it. */
     private static void forgetColumns(SparkSession session, String path) {
-        session.sessionState()
-                .catalog()
-                .invalidateCachedTable(new QualifiedTableName("spark_catalog", "delta", path));
+        try {
+            session.sessionState()
+                    .catalog()
+                    .invalidateCachedTable(CatalogTables.qualifiedName("delta", path));
+        } catch (ReflectiveOperationException error) {
+            throw new UnsupportedOperationException(error);
+        }
     }
 
     /** Spark calls it before a write. Versions before 3.5.3 lack this method. */
