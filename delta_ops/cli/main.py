@@ -30,7 +30,7 @@ from delta_ops.cli.maintain import maintain_command
 from delta_ops.cli.operation_command import operation_command
 from delta_ops.cli.optimize import optimize_command
 from delta_ops.cli.properties import properties_command
-from delta_ops.cli.refs import branch_command, tag_command
+from delta_ops.cli.refs import branch_command, refs_command, tag_command
 from delta_ops.cli.render import Group, report_errors
 from delta_ops.cli.restore import repair_command, restore_command, revert_command
 from delta_ops.cli.rows import changes_command, count_command, head_command, schema_command
@@ -103,6 +103,7 @@ GROUPS: Mapping[str, Sequence[str]] = {
         "head",
         "count",
         "changes",
+        "refs",
         "health",
         "advise",
     ),
@@ -154,6 +155,7 @@ EXAMPLES: Mapping[str, str] = {
     "manifest": "manifest lake/orders",
     "optimize": "optimize lake/orders --zorder country,id --dry-run",
     "properties": "properties lake/orders --set delta.checkpointInterval=20",
+    "refs": "refs lake/orders",
     "repair": "repair lake/orders --dry-run",
     "restore": "restore lake/orders --version 3 --dry-run",
     "revert": "revert lake/orders 4 --dry-run",
@@ -221,6 +223,7 @@ for _command in (
     alter_command,
     tag_command,
     branch_command,
+    refs_command,
     convert_command,
     clone_command,
     manifest_command,

@@ -1,13 +1,15 @@
-"""The commands `tag` and `branch`: names of versions, and commits beside main."""
+"""The commands `tag`, `branch` and `refs`: names of versions, and commits beside main."""
 
 from __future__ import annotations
 
+import dataclasses
 from datetime import timedelta
 from typing import Any
 
 import click
 from msgspec.structs import asdict
 
+from delta_ops.cli.fleet import TABLE_FAILED
 from delta_ops.cli.options import json_option, open_table, storage_options_option
 from delta_ops.cli.render import Group, moment_text, say, show_json, show_rows
 from delta_ops.clock import system_clock
@@ -16,6 +18,7 @@ from delta_ops.units import count_text, size_text
 from delta_ops.versioning import (
     Branch,
     Tag,
+    VerifiedRef,
     create_branch,
     create_tag,
     delete_branch,
@@ -25,6 +28,7 @@ from delta_ops.versioning import (
     list_tags,
     publish,
     rename_branch,
+    verify_refs,
 )
 
 
@@ -290,3 +294,37 @@ def _branch_fields(branch: Branch) -> dict[str, Any]:
     times = {name: utc_text(fields.pop(f"{name}_ms")) for name in ("created", "expires")}
     del fields["publisher"]
     return {**fields, **times, "state": _state(branch)}
+
+
+@click.command("refs")
+@click.argument("table")
+@storage_options_option
+@json_option
+def refs_command(table: str, storage_options: dict[str, Any], as_json: bool) -> None:
+    """Look up the files of all tags and branches, and name those that are missing.
+
+    Exits with 1 if rows of a tag or branch cannot be read.
+    """
+    log = open_table(table, storage_options)
+    refs = verify_refs(log)
+    if as_json:
+        found = [{**dataclasses.asdict(each), "readable": each.is_readable} for each in refs]
+        show_json({"table": log.uri, "refs": found})
+    elif refs:
+        rows = [(each.ref, each.version, _readable_text(each)) for each in refs]
+        show_rows(("ref", "version", "state"), rows, whole=("ref",))
+        for each in refs:
+            for path in each.missing_files:
+                say(f"{each.ref}: {path} is missing")
+    else:
+        say("The table has no tags and no branches.")
+    if not all(each.is_readable for each in refs):
+        raise click.exceptions.Exit(TABLE_FAILED)
+
+
+def _readable_text(ref: VerifiedRef) -> str:
+    if ref.problem is not None:
+        return ref.problem
+    return (
+        "readable" if ref.is_readable else f"{count_text(len(ref.missing_files), 'file')} missing"
+    )

@@ -10,9 +10,10 @@ import pyarrow as pa
 from click.testing import CliRunner
 
 import delta_ops.arrow as da
+from delta_ops import DeltaLog
 from delta_ops.cli.main import cli
 from delta_ops.clock import DAY_MS, system_clock
-from delta_ops.versioning import create_branch, open_branch
+from delta_ops.versioning import create_branch, create_tag, open_branch
 
 
 def run(*arguments: str) -> tuple[int, str]:
@@ -75,3 +76,22 @@ def test_a_vacuum_names_the_branches_that_it_ends(tmp_path: Path) -> None:
     assert "expired" in run("branch", table, "list")[1]
     code, text = run("vacuum", table)
     assert (code, text.splitlines()[0]) == (0, "Deleted branches that had expired: x.")
+
+
+def test_refs_names_the_missing_files_of_tags_and_branches(tmp_path: Path) -> None:
+    table = str(tmp_path / "t")
+    da.write(table, pa.table({"id": [1]}))
+    assert run("refs", table) == (0, "The table has no tags and no branches.\n")
+    create_tag(table, "first")
+    create_branch(table, "x")
+    code, text = run("refs", table)
+    assert (code, text.count("readable")) == (0, 2)
+    da.write(table, pa.table({"id": [2]}), mode="overwrite")
+    (path,) = [add.path for add in DeltaLog(table).snapshot(0).add_files()]
+    (tmp_path / "t" / path).unlink()
+    code, text = run("refs", table)
+    assert code == 1
+    assert f"tag:first: {path} is missing" in text
+    code, text = run("refs", table, "--json")
+    (found,) = [each for each in json.loads(text)["refs"] if each["ref"] == "branch:x"]
+    assert (code, found["missing_files"], found["readable"]) == (1, [path], False)

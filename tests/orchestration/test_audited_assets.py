@@ -20,6 +20,7 @@ from delta_ops.orchestration import (
 from delta_ops.orchestration.io_manager.audit_branches import find_staged
 from delta_ops.orchestration.publish.audits import audits_of, problems_of
 from delta_ops.versioning import delete_branch, list_branches
+from tests.orchestration.commit_watch import Watch, ref, versions
 from tests.support.tables import rows_by_deltalake
 
 AUDITED = {"delta/publish": "audited", "delta/table": "orders"}
@@ -308,6 +309,16 @@ def test_the_metadata_of_an_input_may_choose_main(pipeline: Pipeline) -> None:
 
     assert pipeline.run(pipeline.new_orders, pipeline.check, report).success
     assert (seen, pipeline.seen) == ([0], [[1]])
+
+
+def test_the_commit_sensor_does_not_report_a_publication_again(pipeline: Pipeline) -> None:
+    watch = Watch(pipeline.instance, ref(pipeline.lake))
+    pipeline.run()
+    watch.tick()
+    pipeline.run()
+    assert watch.tick() == []
+    da.write(pipeline.table, pa.table({"id": [9]}))
+    assert versions(watch.tick()) == [3]
 
 
 # One step: the checks are in the step of the asset.
