@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -10,8 +11,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from delta_ops.errors import LogCorruptError, StorageError, UnsupportedFeatureError
-from delta_ops.log.refs.journal import Change, Journal
+from delta_ops.clock import DAY_MS, system_clock
+from delta_ops.errors import (
+    LogCorruptError,
+    StorageError,
+    UnsupportedFeatureError,
+    VersionNotFoundError,
+)
+from delta_ops.log.refs.journal import LONG_JOURNAL, Change, Journal
+from delta_ops.log.refs.refs import REFS_DIRECTORY, begin_deletion, end_deletion
 from delta_ops.storage import FileInfo, Storage, open_storage
 from tests.support.counting_storage import CountingStorage, recording
 from tests.support.faulty_storage import Faults, FaultyStorage, copies_of, crashes
@@ -177,3 +185,90 @@ def test_a_file_with_digits_of_another_script_is_no_entry(tmp_path: Path) -> Non
     add_name(journal, "a")
     (tmp_path / "j" / ("\u0660" * 19 + "\u0662.json")).write_bytes(b"")
     assert add_name(journal, "b").names == ("a", "b")
+
+
+def aged(journal: Journal[Names], root: Path, num_entries: int, num_old: int) -> None:
+    """Entries, of which the first were made 31 days before the others."""
+    for number in range(num_entries):
+        add_name(journal, str(number), time_ms=0 if number < num_old else 31 * DAY_MS)
+    make_old(root / "j", num_old)
+
+
+def make_old(directory: Path, num_old: int) -> None:
+    for path in directory.iterdir():
+        if int(path.stem) <= num_old:
+            os.utime(path, (path.stat().st_mtime - 31 * 86_400,) * 2)
+
+
+def numbers_in(root: Path) -> list[int]:
+    return sorted(int(path.stem) for path in (root / "j").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("num_entries", "num_old", "first"),
+    [
+        pytest.param(120, 10, 11, id="old entries"),
+        pytest.param(120, 110, 21, id="the newest hundred stay"),
+        pytest.param(120, 0, 1, id="young entries stay"),
+        pytest.param(0, 0, None, id="no entries"),
+    ],
+)
+def test_old_entries_are_deleted(
+    tmp_path: Path, num_entries: int, num_old: int, first: int | None
+) -> None:
+    journal = journal_at(open_storage(tmp_path))
+    (tmp_path / "j").mkdir()
+    aged(journal, tmp_path, num_entries, num_old)
+    names = names_in(journal.storage)
+    journal.delete_old()
+    left = numbers_in(tmp_path)
+    assert left == ([] if first is None else list(range(first, num_entries + 1)))
+    assert names_in(journal.storage) == names
+
+
+def test_refs_before_the_oldest_entry_are_unknown(tmp_path: Path) -> None:
+    journal = journal_at(open_storage(tmp_path))
+    aged(journal, tmp_path, 110, 5)
+    assert journal.load_at(0).number == 5
+    journal.delete_old()
+    with pytest.raises(VersionNotFoundError, match="has later entries only"):
+        journal.load_at(0)
+
+
+@pytest.mark.parametrize("left", ["none", "the entry before", "the entry after"])
+def test_a_writer_that_was_paused_does_not_take_the_number_of_a_deleted_entry(
+    tmp_path: Path, left: str
+) -> None:
+    journal = journal_at(open_storage(tmp_path))
+    for number in range(5):
+        add_name(journal, str(number))
+    times = iter([0, 32 * DAY_MS])
+
+    def clock() -> int:
+        """The time of the paused writer: others append and delete entries after its first look."""
+        return next(times, 32 * DAY_MS)
+
+    def decide(state: Names) -> Change[Names]:
+        if len(state.names) == 5:
+            aged(journal, tmp_path, 110, 20)
+            kept = {"none": (), "the entry before": (5,), "the entry after": (7,)}[left]
+            files = {n: (tmp_path / "j" / f"{n:020}.json").read_bytes() for n in kept}
+            journal.delete_old()
+            for n, data in files.items():
+                (tmp_path / "j" / f"{n:020}.json").write_bytes(data)
+        return Change(state=Names((*state.names, "paused")), text="add paused")
+
+    entry = journal.append(decide, clock)
+    assert entry.number == 116
+    names = names_in(journal.storage)
+    assert (len(names), names[-1]) == (116, "paused")
+    assert 6 not in numbers_in(tmp_path)
+
+
+def test_the_end_of_a_vacuum_deletes_old_entries(tmp_path: Path) -> None:
+    storage, directory = open_storage(tmp_path), tmp_path / REFS_DIRECTORY
+    for _ in range(LONG_JOURNAL // 2 + 5):
+        end_deletion(storage, begin_deletion(storage, 0, system_clock), system_clock)
+    make_old(directory, 50)
+    end_deletion(storage, begin_deletion(storage, 0, system_clock), system_clock)
+    assert min(int(path.stem) for path in directory.iterdir()) == 51

@@ -23,8 +23,13 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from delta_ops.clock import Clock
-from delta_ops.errors import LogCorruptError, StorageError, UnsupportedFeatureError
+from delta_ops.clock import DAY_MS, HOUR_MS, Clock
+from delta_ops.errors import (
+    LogCorruptError,
+    StorageError,
+    UnsupportedFeatureError,
+    VersionNotFoundError,
+)
 from delta_ops.storage import Storage
 
 State = TypeVar("State")
@@ -34,6 +39,13 @@ _NAME = re.compile(r"(?:.*/)?([0-9]{20})\.json")
 _STORE_FAILURES = 8
 """Consecutive failures before a writer gives up; the waits add up to about ten seconds."""
 _LONGEST_WAIT_S = 5.0
+_KEPT_ENTRIES = 100
+"""Number of newest entries that are never deleted."""
+LONG_JOURNAL = 2 * _KEPT_ENTRIES
+"""From this number on, it is worth while to look for old entries."""
+_KEPT_MS = 30 * DAY_MS
+_LATE_MS = HOUR_MS
+"""A writer that takes longer may have been paused while entries were deleted."""
 _LISTINGS = 10
 """Listings with a gap before the journal counts as damaged."""
 
@@ -128,10 +140,29 @@ class Journal(Generic[State]):
 
         Raises:
             LogCorruptError, UnsupportedFeatureError, StorageError: As `load`.
+            VersionNotFoundError: Entries of this time were deleted.
         """
         numbers = self._numbers()
         found = bisect_right(numbers, time_ms, key=lambda number: self._read(number).time_ms)
+        if not found and numbers and numbers[0] > 1:
+            raise VersionNotFoundError(
+                self.storage.uri,
+                "the refs of this time",
+                f"{self.directory} has later entries only",
+            )
         return self._read(numbers[found - 1]) if found else self._nothing()
+
+    def delete_old(self) -> None:
+        """Delete entries that are 30 days older than the newest entry, but never the newest 100.
+
+        Raises:
+            StorageError: The store failed.
+        """
+        infos = [i for i in self.storage.list_from(self.directory, "") if _NAME.fullmatch(i.path)]
+        before_ms = infos[-1].modified_ms - _KEPT_MS if infos else 0
+        old = [info.path for info in infos[:-_KEPT_ENTRIES] if info.modified_ms < before_ms]
+        if old:
+            self.storage.delete_many(old)
 
     def append(self, decide: Callable[[State], Change[State] | None], clock: Clock) -> Entry[State]:
         """Append an entry with the decided state, and return it.
@@ -148,6 +179,7 @@ class Journal(Generic[State]):
         """
         # Creating the entry finds entries that the listing does not show.
         last, entry_id, failures = self._load_listed(), str(uuid.uuid4()), 0
+        begun_ms = clock()
         while True:
             change = decide(last.state)
             if change is None:
@@ -169,9 +201,24 @@ class Journal(Generic[State]):
                     raise error
                 self.sleep(random.random() * min(0.1 * 2**failures, _LONGEST_WAIT_S))  # noqa: S311
             elif there.id == entry_id:
-                return there
+                if abs(clock() - begun_ms) < _LATE_MS or self._is_in_place(there):
+                    return there
+                self.storage.delete(self._path(there.number))
+                last, failures, begun_ms = self._load_listed(), 0, clock()
             else:
                 last, failures = self._follow(there), 0
+
+    def _is_in_place(self, entry: Entry[State]) -> bool:
+        """Whether an entry has the number after the entries before it, not that of a deleted one.
+
+        An entry is never older than the entry before it, and deleted entries are old.
+        """
+        path = self._path(entry.number)
+        listed = self.storage.list_from(self.directory, path.rpartition("/")[2])
+        if all(info.path == path for info in listed):
+            return True
+        follower = self._read_if_there(entry.number + 1)
+        return follower is not None and follower.time_ms >= entry.time_ms
 
     def _try_create(self, entry: Entry[State]) -> StorageError | None:
         """Create the entry; returns the error if another writer or nobody may have created it."""

@@ -32,7 +32,7 @@ from delta_ops.errors import (
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
-from delta_ops.log.refs.journal import FORMAT_VERSION, Change, Journal
+from delta_ops.log.refs.journal import FORMAT_VERSION, LONG_JOURNAL, Change, Journal
 from delta_ops.storage import Storage
 from delta_ops.storage.own_files import create_own
 from delta_ops.storage.paths import OWN_DIRECTORY
@@ -170,7 +170,7 @@ def begin_deletion(
 
 
 def end_deletion(storage: Storage, ended: RunningDeletion, clock: Clock) -> None:
-    """Announce that a deletion has ended; forget deletions that were killed.
+    """Announce that a deletion has ended; forget deletions that were killed, and old entries.
 
     Raises:
         LogCorruptError, UnsupportedFeatureError, StorageError: As `Journal.append`.
@@ -187,7 +187,9 @@ def end_deletion(storage: Storage, ended: RunningDeletion, clock: Clock) -> None
             text=f"deleted files of versions before {ended.version}",
         )
 
-    refs_journal(storage).append(decide, clock)
+    journal = refs_journal(storage)
+    if journal.append(decide, clock).number >= LONG_JOURNAL:
+        journal.delete_old()
 
 
 @contextmanager
