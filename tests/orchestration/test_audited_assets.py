@@ -398,6 +398,47 @@ def test_an_asset_writes_to_its_branch_by_itself(
     assert (pipeline.seen, pipeline.main) == ([[2]], [2])
 
 
+def test_a_check_gets_the_handle_of_the_branch(pipeline: Pipeline) -> None:
+    versions_seen: list[tuple[int, int]] = []
+
+    @dg.asset_check(asset=pipeline.new_orders, blocking=True)
+    def opens(new_orders: DeltaLog) -> dg.AssetCheckResult:
+        versions_seen.append((new_orders.snapshot().version, new_orders.main.snapshot().version))
+        return dg.AssetCheckResult(passed=da.count_rows(new_orders) == 1)
+
+    assert pipeline.run(pipeline.new_orders, opens, pipeline.orders).success
+    assert versions_seen == [(1, 0)]
+
+
+def test_a_branch_without_commits_publishes_nothing(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    da.write(tmp_path / "orders", pa.table({"id": [1]}))
+    pipeline = Pipeline(tmp_path, instance)
+
+    @dg.asset(key=KEY, metadata=AUDITED)
+    def new_orders(context: dg.AssetExecutionContext) -> DeltaLog:
+        return open_audit_branch(context, DeltaLog(tmp_path / "orders"))
+
+    assert pipeline.run(new_orders, pipeline.check, pipeline.orders).success
+    assert (pipeline.main, DeltaLog(tmp_path / "orders").snapshot().version) == ([1], 0)
+    assert list_branches(tmp_path / "orders") == []
+
+
+def test_an_asset_that_writes_nothing_publishes_nothing(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    pipeline = Pipeline(tmp_path, instance)
+    assert pipeline.run().success
+
+    @dg.asset(key=KEY, metadata=AUDITED)
+    def new_orders() -> pa.Table | None:
+        return None
+
+    assert pipeline.run(new_orders, pipeline.check, pipeline.orders).success
+    assert pipeline.main == [1]
+
+
 def test_an_asset_that_returns_main_is_rejected(
     tmp_path: Path, instance: dg.DagsterInstance
 ) -> None:

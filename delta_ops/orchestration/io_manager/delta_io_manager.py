@@ -266,7 +266,8 @@ class DeltaIOManager(dg.ConfigurableIOManager):
             return
         if obj is None:
             _validate_none_is_meant(context)
-            context.add_output_metadata({FILES_WRITTEN: 0})
+            if is_audited(context.asset_key, context.definition_metadata):
+                context.add_output_metadata({FILES_WRITTEN: 0})
             return
         settings = self.settings_of(context)
         log = self.log_of_output(context, settings)

@@ -187,7 +187,8 @@ class _Publication:
         staged = self._find_rows(context)
         for each in staged:
             self._require_passed_checks(context, log, each)
-        results = [self._publish(context, manager, log, each) for each in staged]
+        published = [self._publish(context, manager, log, each) for each in staged]
+        results = [each for each in published if each is not None]
         names = [each.branch for each in staged if each.branch is not None]
         return PublishedRows(results=results, metadata=_branch_names(names))
 
@@ -246,7 +247,8 @@ class _Publication:
         manager: DeltaIOManager,
         log: DeltaLog,
         staged: StagedRows,
-    ) -> CommitResult:
+    ) -> CommitResult | None:
+        """Publish the rows of a branch; None if the branch has no commits."""
         if staged.branch is None:  # an earlier run has published the rows
             return CommitResult(version=None, already_committed=True, attempts=0)
         try:
@@ -273,7 +275,8 @@ class _Publication:
                 allow_retries=_may_pass_later(error),
             ) from error
         delete_branch(log, staged.branch)
-        assert done.version is not None
+        if done.version is None:
+            return None
         return _result(log, done.version, staged, already_published=done.already_published)
 
     def _find_earlier(self, log: DeltaLog, staged: StagedRows) -> CommitResult:
