@@ -26,8 +26,8 @@ from tests.support.tiers import seeded
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 
-NUM_BATCHES = 2_000
-NUM_KILLS = 150
+NUM_BATCHES = 800
+NUM_KILLS = 60
 _STOPPED = "changes the table's columns"
 
 
@@ -77,7 +77,7 @@ class Source:
             self.widen()
 
 
-def test_each_row_is_written_once_through_thousands_of_batches(
+def test_each_row_is_written_once_through_hundreds_of_batches(
     spark: SparkSession, tmp_path: Path, report: Callable[[str], None]
 ) -> None:
     chance = seeded(46)
