@@ -1,6 +1,6 @@
 """Row changes beside a process that compacts the same table all the time.
 
-    python -m benchmarks.changes_beside_compaction [--changes 20] [--limit 60] [--json]
+    python -m benchmarks.changes_beside_compaction [--engine spark] [--changes 20] [--limit 60]
 
 A second process appends two small files and compacts the table, again and again, with a pause
 after each compaction. All rows fit into one file, so each compaction replaces the file that a
@@ -38,15 +38,18 @@ PAUSES = (None, 10.0, 2.0, 0.0)
 """Seconds between two compactions; None for no compaction."""
 COMPACTOR = """
 import sys, time
+from contextlib import suppress
 import pyarrow as pa
 import delta_ops.arrow as da
+from delta_ops.errors import CommitConflictError
 from delta_ops.maintenance import optimize
 table, pause = sys.argv[1], float(sys.argv[2])
 print("ready", flush=True)
 while True:
     for _ in range(2):
         da.write(table, pa.table({"id": [-1], "v": [0]}))
-    optimize(table)
+    with suppress(CommitConflictError):  # a change was first
+        optimize(table)
     time.sleep(pause)
 """
 Change = Callable[[Path, int, Any], object]
@@ -58,6 +61,7 @@ class TooSlowError(Exception):
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--engine", choices=("arrow", "spark"), help="both if not given")
     parser.add_argument("--changes", type=int, default=20, help="of each engine and pause")
     parser.add_argument("--limit", type=float, default=60.0, help="seconds for a change")
     parser.add_argument("--folder", type=Path, help="where to write; a temporary one if not given")
@@ -65,30 +69,33 @@ def main() -> None:
     arguments = parser.parse_args()
     report = [
         measure(name, change, vectors, pause, arguments)
-        for name, change in changes(ds.get_session()).items()
+        for name, change in changes(arguments.engine).items()
         for vectors in ("false", "true")
         for pause in PAUSES
     ]
     print(json.dumps(report, indent=2) if arguments.json else render_markdown(report))
 
 
-def changes(spark: SparkSession) -> dict[str, Change]:
-    """An update of one row, by each engine, and a merge by Spark."""
+def changes(engine: str | None) -> dict[str, Change]:
+    """The changes of an engine, or of both."""
+    of_arrow = {"update by Arrow": update_by_arrow} if engine != "spark" else {}
+    return {**of_arrow, **(changes_by_spark(ds.get_session()) if engine != "arrow" else {})}
+
+
+def update_by_arrow(table: Path, number: int, on_event: Any) -> object:
+    return da.update(table, {"v": "1"}, f"id = {number}", on_event=on_event)
+
+
+def changes_by_spark(spark: SparkSession) -> dict[str, Change]:
+    def update(table: Path, number: int, on_event: Any) -> object:
+        return ds.update(spark, table, {"v": "1"}, f"id = {number}", on_event=on_event)
 
     def merge(table: Path, number: int, on_event: Any) -> object:
         source = spark.createDataFrame([(number, 1), (ROWS + number, 1)], "id bigint, v bigint")
         merge = ds.merge(table, source, "target.id = source.id", on_event=on_event)
         return merge.when_matched_update_all().when_not_matched_insert_all().execute()
 
-    return {
-        "update by Arrow": lambda table, number, on_event: da.update(
-            table, {"v": "1"}, f"id = {number}", on_event=on_event
-        ),
-        "update by Spark": lambda table, number, on_event: ds.update(
-            spark, table, {"v": "1"}, f"id = {number}", on_event=on_event
-        ),
-        "merge by Spark": merge,
-    }
+    return {"update by Spark": update, "merge by Spark": merge}
 
 
 def measure(
@@ -99,7 +106,7 @@ def measure(
         table = Path(folder) / "t"
         rows = pa.table({"id": range(ROWS), "v": [0] * ROWS})
         da.write(table, rows, configuration={"delta.enableDeletionVectors": vectors})
-        change(table, 0, None)  # what an engine does only once does not count
+        change(table, 0, Attempts(arguments.limit))  # what an engine does only once does not count
         compactor = None if pause is None else start_compactor(table, pause)
         try:
             for number in range(1, arguments.changes + 1):
