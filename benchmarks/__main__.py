@@ -43,6 +43,7 @@ BENCHMARKS = (
     "log_cleanup",
     "health",
     "dagster_fleet",
+    "write_audit_publish",
     "large_tables",
 )
 
