@@ -30,6 +30,7 @@ from delta_ops.events import (
     DataFilesStaged,
     DataFilesWritten,
     Event,
+    Progress,
     WriteStarted,
 )
 from delta_ops.protocol.row_rules import NotNull, not_null_rules
@@ -273,7 +274,8 @@ def test_files_of_a_txn_that_another_run_committed_meanwhile_are_deleted(
 def test_events_come_in_order(tmp_path: Path, letters: DataFrame) -> None:
     events: list[Event] = []
     ds.write(letters, tmp_path, on_event=events.append)
-    assert [type(event) for event in events] == [
+    # Progress is reported if the job takes long enough.
+    assert [type(event) for event in events if not isinstance(event, Progress)] == [
         WriteStarted,
         DataFilesWritten,
         DataFilesStaged,
