@@ -5,7 +5,8 @@ Some of them have no public API. A test runs each function against the installed
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 import dagster as dg
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
@@ -106,14 +107,23 @@ def blocking_checks(
     context: dg.AssetExecutionContext, asset_key: dg.AssetKey
 ) -> set[dg.AssetCheckKey]:
     """The blocking checks of an asset in the run's job, and in its code location if it has one."""
-    graphs = [context.job_def.asset_layer.asset_graph]
-    repository = compat.repository_of(context.op_execution_context)
-    if repository is not None:
-        graphs.append(repository.asset_graph)
     return {
         spec.key
-        for graph in graphs
-        for definition in graph.assets_defs
+        for definition in _definitions(context.op_execution_context)
         for spec in definition.check_specs
         if spec.asset_key == asset_key and spec.blocking
     }
+
+
+def definition_metadata(context: dg.OutputContext) -> Iterator[Mapping[str, Any]]:
+    """The metadata of each asset in the run's job, and in its code location if it has one."""
+    for definition in _definitions(dg.OpExecutionContext(context.step_context)):
+        for spec in definition.specs:
+            yield spec.metadata
+
+
+def _definitions(context: dg.OpExecutionContext) -> Iterator[dg.AssetsDefinition]:
+    yield from context.job_def.asset_layer.asset_graph.assets_defs
+    repository = compat.repository_of(context)
+    if repository is not None:
+        yield from repository.asset_graph.assets_defs

@@ -159,6 +159,15 @@ def test_rows_without_any_blocking_check_are_not_published(pipeline: Pipeline) -
     assert pipeline.main == []
 
 
+@pytest.mark.parametrize("is_published", [True, False])
+def test_a_run_warns_if_no_asset_publishes_its_rows(pipeline: Pipeline, is_published: bool) -> None:
+    publish_asset = [pipeline.orders] if is_published else []
+    result = pipeline.run(pipeline.new_orders, pipeline.check, *publish_asset)
+    messages = [entry.user_message for entry in pipeline.instance.all_logs(result.run_id)]
+    warned = any("so its rows stay on a branch" in message for message in messages)
+    assert warned is not is_published
+
+
 def test_another_run_publishes_rows_that_were_checked(pipeline: Pipeline) -> None:
     assert pipeline.run(pipeline.new_orders, pipeline.check).success
     assert pipeline.main == []

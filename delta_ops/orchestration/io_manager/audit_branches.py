@@ -33,7 +33,7 @@ from delta_ops.log.refs.refs import Branch, refs_journal
 from delta_ops.orchestration import dagster_compat as compat
 from delta_ops.orchestration import dagster_records as records
 from delta_ops.orchestration.io_manager.output_report import WrittenOutput
-from delta_ops.orchestration.io_manager.output_settings import PUBLISH_KEY
+from delta_ops.orchestration.io_manager.output_settings import PUBLISH_KEY, PUBLISHED_FROM_KEY
 from delta_ops.orchestration.io_manager.output_txns import (
     StepOutput,
     step_output,
@@ -172,6 +172,7 @@ def write_audited(writer: OutputWriter, value: Any) -> AuditedOutput:
             f"{writer.log.uri}: {reason}, so the output cannot be audited; leave {PUBLISH_KEY} out "
             "of the metadata. Nothing was written"
         )
+    _warn_if_nothing_publishes(writer.context)
     name = branch_name(output)
     if isinstance(value, Snapshot | DeltaLog) and value.uri == writer.log.uri:
         return _own_branch(writer, value, name)
@@ -189,6 +190,17 @@ def write_audited(writer: OutputWriter, value: Any) -> AuditedOutput:
         return AuditedOutput(log=log, branch=branch, output=written)
     _discard(writer.log, branch)
     return AuditedOutput(log=writer.log, branch=None, output=_on_main(written))
+
+
+def _warn_if_nothing_publishes(context: dg.OutputContext) -> None:
+    name = context.asset_key.to_user_string()
+    known = records.definition_metadata(context)
+    if all(metadata.get(PUBLISHED_FROM_KEY) != name for metadata in known):
+        context.log.warning(
+            f"asset {name} is audited, and no asset of this run or of its code location publishes "
+            "it, so its rows stay on a branch until the branch expires; add the asset of "
+            "build_publish_asset"
+        )
 
 
 def _own_branch(writer: OutputWriter, value: Snapshot | DeltaLog, name: str) -> AuditedOutput:
