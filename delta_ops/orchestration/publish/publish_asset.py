@@ -23,8 +23,8 @@ import dagster as dg
 
 from delta_ops.errors import DeltaOpsError, InvalidRequestError, VersionNotFoundError
 from delta_ops.log import DeltaLog
-from delta_ops.log.commit_file import Commit
-from delta_ops.log.refs.branches import find_branch
+from delta_ops.log.commit_file import Commit, read_commit_if_there
+from delta_ops.log.refs.branches import branch_log_directory, find_branch
 from delta_ops.option_words import Surface, spoken_on
 from delta_ops.orchestration import dagster_records as records
 from delta_ops.orchestration.dagster_versions import BetaWarning
@@ -300,11 +300,11 @@ class _Publication:
         self, context: dg.AssetExecutionContext, log: DeltaLog, staged: StagedRows
     ) -> str | None:
         """User metadata of the commit on main: this run, and the strings of the audited asset."""
-        assert staged.branch is not None
-        own = log.on_branch(find_branch(log.storage, staged.branch))
         texts: dict[str, str] = {}
-        for commit in own.commits(staged.base_version + 1, staged.branch_version):
-            texts |= _own_texts(commit)
+        directory = branch_log_directory(staged.branch_id)
+        for version in range(staged.base_version + 1, staged.branch_version + 1):
+            commit = read_commit_if_there(log.storage, directory, version)
+            texts |= {} if commit is None else _own_texts(commit)
         return user_metadata(step_output_of_asset(context, self.key), texts)
 
 
