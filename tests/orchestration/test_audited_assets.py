@@ -563,6 +563,61 @@ def test_partitions_that_main_got_meanwhile_stay(
     assert days_of(tmp_path) == ["2026-01-01", "2026-01-02"]
 
 
+@pytest.mark.full
+def test_partitions_of_two_dimensions_are_published_each(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    regions = dg.StaticPartitionsDefinition(["be", "nl"])
+    both = dg.MultiPartitionsDefinition({"day": DAYS, "region": regions})
+    columns = {"day": "day", "region": "region"}
+
+    @dg.asset(partitions_def=both, metadata={**AUDITED, "partition_expr": columns})
+    def new_orders(context: dg.AssetExecutionContext) -> pa.Table:
+        day, region = context.partition_key.split("|")
+        return pa.table({"day": [day], "region": [region]})
+
+    @dg.asset_check(asset=new_orders, blocking=True)
+    def is_right(new_orders: pa.Table) -> dg.AssetCheckResult:
+        return dg.AssetCheckResult(passed="nl" in new_orders["region"].to_pylist())
+
+    definitions = [new_orders, is_right, build_publish_asset(new_orders, "orders")]
+    keys = [dg.MultiPartitionKey({"day": "2026-01-01", "region": each}) for each in ("be", "nl")]
+    passed = [materialize(definitions, tmp_path, instance, key).success for key in keys]
+    assert passed == [False, True]
+    assert [row["region"] for row in rows_by_deltalake(tmp_path / "orders")] == ["nl"]
+
+
+@pytest.mark.full
+def test_the_assets_of_one_step_are_published_each(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    names = ("a", "b")
+    specs = [dg.AssetCheckSpec("is_right", asset=f"new_{name}", blocking=True) for name in names]
+
+    @dg.multi_asset(
+        outs={
+            f"new_{name}": dg.AssetOut(
+                metadata={"delta/publish": "audited", "delta/table": name}, is_required=False
+            )
+            for name in names
+        },
+        check_specs=specs,
+    )
+    def both() -> Iterator[Any]:
+        for number, name in enumerate(names):
+            yield dg.Output(pa.table({"id": [number]}), output_name=f"new_{name}")
+            yield dg.AssetCheckResult(passed=True, asset_key=f"new_{name}", check_name="is_right")
+
+    published = [build_publish_asset(spec, spec.key.path[-1][4:]) for spec in both.specs]
+    result = dg.materialize(
+        [both, *published],
+        instance=instance,
+        resources={"io_manager": DeltaIOManager(root=str(tmp_path))},
+    )
+    assert result.success
+    assert [rows_by_deltalake(tmp_path / name) for name in names] == [[{"id": 0}], [{"id": 1}]]
+
+
 # Bad input.
 
 
