@@ -23,8 +23,8 @@ from delta_ops.spark.versions import type_of_ddl
 
 _RANGE = ("startingVersion", "startingTimestamp", "endingVersion", "endingTimestamp")
 _TRAVEL = ("versionAsOf", "timestampAsOf", "ref")
-_VERSION_IN_PATH = re.compile(r"(.+)@[vV](\d+)")
-_TIME_IN_PATH = re.compile(r"(.+)@(\d{4})(\d{2})(\d{2})(\d{2})(\d{2})(\d{2})(\d{3})")
+_VERSION_IN_PATH = re.compile(r"(.+)@[vV](\d+)", re.DOTALL)
+_TIME_IN_PATH = re.compile(r"(.+)@(\d{4})(\d{2})(\d{2})(\d{2})(\d{2})(\d{2})(\d{3})", re.DOTALL)
 
 
 def load(
