@@ -22,6 +22,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from shlex import quote
 from typing import Any
 
 import dagster as dg
@@ -244,9 +245,10 @@ def branch_metadata(log: DeltaLog, branch: Branch, version: int) -> dict[str, An
     uri, ref = redact(log.uri), f"branch:{branch.name}"
     expires = datetime.fromtimestamp(branch.expires_ms / 1000, UTC)
     text = (
-        "Not published yet. Read the rows in Python or at a terminal:\n\n"
+        "The rows are on a branch until they are published. Read them in Python, or list the files "
+        "at a terminal:\n\n"
         f"```python\ndelta_ops.arrow.to_table({uri!r}, ref={ref!r})\n```\n\n"
-        f"```bash\ndelta-ops branch {uri} diff {branch.name}\n```\n\n"
+        f"```bash\ndelta-ops branch {quote(uri)} diff {branch.name}\n```\n\n"
         f"The branch expires at {expires.isoformat(sep=' ', timespec='minutes')}."
     )
     return {
