@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 from delta_ops.components.asset_keys import is_nameable
 from delta_ops.errors import DeltaOpsError, InvalidRequestError
 from delta_ops.orchestration.dagster_compat import yaml_place
-from delta_ops.orchestration.dagster_versions import KEY_PUNCTUATION
+from delta_ops.orchestration.dagster_versions import KEY_PUNCTUATION, PROJECT_ROOT
 from delta_ops.orchestration.storage_options import config_options, shows_secret
 from delta_ops.storage.addresses import local_path_of, validate_remote
 from delta_ops.storage.paths import split_uri
@@ -129,8 +129,8 @@ def validate_address(attribute: str, address: str) -> None:
         raise AttributeRefusedError(
             attribute,
             f"{address!r} is a relative path, but code servers and runs start in different "
-            "folders; give a URI or an absolute path, such as '{{ context.project_root "
-            f"}}}}/{address.removeprefix('./')}'",
+            f"folders; give a URI or an absolute path, such as '{PROJECT_ROOT}/"
+            f"{address.removeprefix('./')}'",
         )
     with naming(attribute):
         if local_path_of(address) is None:

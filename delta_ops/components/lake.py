@@ -41,7 +41,7 @@ from delta_ops.components.watching import (
     build_watch_sensor,
     plain_name,
 )
-from delta_ops.orchestration.dagster_versions import component_spec
+from delta_ops.orchestration.dagster_versions import PROJECT_ROOT, component_spec
 from delta_ops.orchestration.definitions import delta_ops_definitions, maintenance_job_name
 from delta_ops.orchestration.markdown import plain_text
 from delta_ops.orchestration.policies.choice import assign_policies, drop_absent_tables
@@ -66,7 +66,7 @@ class DeltaLakeComponent(dg.StateBackedComponent, WatchAttributes):
         str,
         Field(
             description="Location of the tables: a URI, or an absolute local path.",
-            examples=["s3://lake/silver", "{{ context.project_root }}/lake"],
+            examples=["s3://lake/silver", f"{PROJECT_ROOT}/lake"],
         ),
     ]
     include: Annotated[

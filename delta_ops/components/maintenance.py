@@ -23,7 +23,7 @@ from delta_ops.components.maintenance_policies import PolicyAttributes, policies
 from delta_ops.components.scaffolding import MaintenanceScaffolder
 from delta_ops.components.table import DeltaTableComponent
 from delta_ops.orchestration.checks.check_results import HEALTH
-from delta_ops.orchestration.dagster_versions import build_defs_at, component_spec
+from delta_ops.orchestration.dagster_versions import PROJECT_ROOT, build_defs_at, component_spec
 from delta_ops.orchestration.definitions import (
     CheckKind,
     DeltaAsset,
@@ -50,7 +50,7 @@ class DeltaMaintenanceComponent(dg.Component, PlacedAttributes):
                 "Root of the tables: an asset's table is at root/key. A URI, or an absolute local "
                 "path."
             ),
-            examples=["s3://lake", "{{ context.project_root }}/lake"],
+            examples=["s3://lake", f"{PROJECT_ROOT}/lake"],
         ),
     ]
     storage_options: StorageOptions = Field(default={})

@@ -13,6 +13,7 @@ import dagster as dg
 from pydantic import BaseModel, Field
 
 from delta_ops.components.attributes import validate_options
+from delta_ops.orchestration.dagster_versions import PROJECT_ROOT
 from delta_ops.storage.paths import split_uri
 
 
@@ -105,4 +106,4 @@ def _portable_address(address: str, project_root: Path | None) -> str:
     root = None if project_root is None else project_root.absolute()
     if root is None or Path(path).is_absolute() or not place.is_relative_to(root):
         return str(place)
-    return f"{{{{ context.project_root }}}}/{place.relative_to(root).as_posix()}"
+    return f"{PROJECT_ROOT}/{place.relative_to(root).as_posix()}"

@@ -21,7 +21,7 @@ from delta_ops.components.watching import (
     plain_name,
 )
 from delta_ops.errors import InvalidRequestError
-from delta_ops.orchestration.dagster_versions import component_spec
+from delta_ops.orchestration.dagster_versions import PROJECT_ROOT, component_spec
 from delta_ops.orchestration.io_manager.output_settings import (
     read_expressions,
     validate_no_partitions,
@@ -44,7 +44,7 @@ class DeltaTableComponent(dg.Component, WatchAttributes):
         str,
         Field(
             description="Location of the table: a URI, or an absolute local path.",
-            examples=["s3://lake/sales/orders", "{{ context.project_root }}/lake/orders"],
+            examples=["s3://lake/sales/orders", f"{PROJECT_ROOT}/lake/orders"],
         ),
     ]
     asset: Annotated[dg.ResolvedAssetSpec, Field(description="The asset: its key, owners, ...")]

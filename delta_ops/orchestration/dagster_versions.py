@@ -25,7 +25,7 @@ JOB_OWNERS: Version = (1, 12)
 EVALUATIONS: Version = (1, 11)
 """First version with `AssetCheckEvaluation` in its public API, and in `log_event` of an op."""
 TEMPLATES_OF_DAGSTER: Version = (1, 12, 7)
-"""First version with `dg` and `datetime` in the templates of YAML."""
+"""First version with `context`, `dg` and `datetime` in the templates of YAML."""
 DOTTED_KEYS: Version = (1, 13, 4)
 """First version that can check an asset whose key has a dot."""
 NUMBERS_AS_TAGS: Version = (1, 13, 8)
@@ -47,6 +47,11 @@ VERSION = version_of(dg.__version__)
 KEY_PUNCTUATION = "_-." if VERSION >= DOTTED_KEYS else "_-"
 """Characters that the key of a checked asset may have besides letters and digits."""
 
+PROJECT_ROOT = (
+    "{{ context.project_root }}" if VERSION >= TEMPLATES_OF_DAGSTER else "{{ project_root }}"
+)
+"""The folder of the project in the templates of YAML."""
+
 if TYPE_CHECKING or VERSION >= EVALUATIONS:
     from dagster import AssetCheckEvaluation, BetaWarning
 else:
@@ -63,6 +68,7 @@ __all__ = [
     "NUMBERS_AS_TAGS",
     "OLDEST",
     "PRODUCES",
+    "PROJECT_ROOT",
     "TEMPLATES_OF_DAGSTER",
     "VERSION",
     "AssetCheckEvaluation",

@@ -15,6 +15,7 @@ import yaml
 
 import delta_ops.arrow as da
 from delta_ops import components
+from delta_ops.orchestration.dagster_versions import PROJECT_ROOT
 from tests.components.dagster_project import make_project
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -86,11 +87,11 @@ def test_the_commands_of_the_documentation_follow_each_other(project: Path) -> N
     done = dict(zip(commands, run_all(project, *commands), strict=True))
     assert {code for code, _ in done.values()} == {0}, done
     assert attributes_of(project, "orders") == {
-        "uri": "{{ context.project_root }}/lake/orders",
+        "uri": f"{PROJECT_ROOT}/lake/orders",
         "asset": {"key": "orders"},
     }
     assert attributes_of(project, "silver") == {
-        "root": "{{ context.project_root }}/lake/silver",
+        "root": f"{PROJECT_ROOT}/lake/silver",
         "key_prefix": "silver",
     }
     _, listed = done["dg list defs"]

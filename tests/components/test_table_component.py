@@ -17,6 +17,7 @@ from delta_ops.errors import InvalidRequestError
 from delta_ops.orchestration import DeltaLogResource, delta_ops_definitions
 from delta_ops.orchestration.dagster_versions import (
     NUMBERS_AS_TAGS,
+    PROJECT_ROOT,
     TEMPLATES_OF_DAGSTER,
     VERSION,
 )
@@ -100,7 +101,7 @@ def test_digits_of_an_option_stay_text_and_templates_are_filled_in(
             {"uri": "lake/orders"},
             "uri",
             3,
-            "relative path.*{{ context.project_root }}/lake/orders",
+            f"relative path.*{PROJECT_ROOT}/lake/orders",
             id="a relative path",
         ),
         pytest.param(
