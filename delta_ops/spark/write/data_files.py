@@ -55,8 +55,6 @@ from delta_ops.storage.parquet_ranges import read_footer
 from delta_ops.transaction.write_rules import validate_footer
 
 _WRITE_OPTIONS: Mapping[str, str] = {
-    # Spark's default for timestamps is INT96, which has no statistics.
-    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     # Long strings have no statistics unless the writer may truncate them. This many bytes hold
     # twice the default length of strings in log statistics, in every script.
     "parquet.statistics.truncate.length": "260",
@@ -65,6 +63,8 @@ _WRITE_OPTIONS: Mapping[str, str] = {
     "mapreduce.fileoutputcommitter.algorithm.version": "1",
 }
 _WRITE_SETTINGS: Mapping[str, str] = {
+    # INT96, the default before Spark 4.2, has no statistics; there the option has no effect.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
     "spark.sql.parquet.fieldId.write.enabled": "true",
     # Variants are written unshredded, because every reader supports that.
