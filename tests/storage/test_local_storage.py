@@ -185,7 +185,7 @@ def test_a_name_too_long_to_have_a_checksum_is_fine(storage: Storage) -> None:
 def test_names_that_no_log_can_contain_are_not_listed(storage: Storage, root: Path) -> None:
     for name in [b"\xff", b"c:d", b"a\\..\\b", b"fine"]:
         Path(os.fsdecode(os.fsencode(root) + b"/" + name)).write_bytes(b"")
-    assert [info.path for info in storage.list_tree("")] == ["c:d", "fine"]
+    assert sorted(info.path for info in storage.list_tree("")) == ["c:d", "fine"]
     assert [info.path for info in storage.list_from("", "")] == ["c:d", "fine"]
 
 
