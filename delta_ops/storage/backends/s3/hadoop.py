@@ -280,6 +280,6 @@ HADOOP = Hadoop(
     few_tries={
         "fs.s3a.attempts.maximum": "1",
         "fs.s3a.retry.limit": "1",
-        "fs.s3a.connection.establish.timeout": "15s",  # the minimum that the connector accepts
+        "fs.s3a.connection.establish.timeout": "15000",  # milliseconds; the smallest accepted value
     },
 )
