@@ -61,9 +61,10 @@ test: test-tools
 test-all: test-tools
 	@$(PYTEST) -n 3 -m 'not long'
 
-# Older versions of Spark and Dagster, each in an environment of its own below .peers.
+# Older versions of Spark and Dagster, each in an environment of its own below .peers. It includes
+# the tests marked long: the tests of the Spark engine on each version of Spark.
 test-versions: test-tools
-	@$(PYTEST) -m 'not long' tests/versions
+	@$(PYTEST) tests/versions
 
 # The pure tests, the Arrow engine and one path through Spark and through Dagster on another Python:
 # make test-python PYTHON=python3.14. `scripts/debian_root.sh` makes a system that has it.
@@ -77,7 +78,7 @@ run-test-python: $(INSTALLED)
 
 # State machines, interleavings, fuzzing, memory and soak.
 test-long: test-tools
-	@$(PYTEST) -n 2 -m long --quiet --no-header --durations=0 | tee benchmarks/long_proofs.report.txt
+	@$(PYTEST) -n 2 -m long --ignore=tests/versions --quiet --no-header --durations=0 | tee benchmarks/long_proofs.report.txt
 
 # Tests by file, folder or name: make test-one TEST=tests/log, TEST='tests/log/test_replay.py::test_x'
 test-one: test-tools

@@ -14,6 +14,7 @@ BENCHMARKS = (
     "start_up",
     "optimisations",
     "spark_read_write",
+    "spark_versions",
     "spark_appends",
     "spark_appends_s3",
     "spark_beside_delta",

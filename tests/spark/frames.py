@@ -13,14 +13,15 @@ import pyarrow.types as pt
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from delta_ops.spark.versions import is_connect
+from delta_ops.spark.installed_version import VERSION
+from delta_ops.spark.versions import arrow_of, is_connect
 from tests.support.tables import rows
 
 
 def rows_of(frame: DataFrame) -> list[dict[str, Any]]:
     """The rows with times in UTC; through Arrow, because PySpark's rows use local time."""
-    if is_connect(frame.sparkSession):
-        table = frame.toArrow()
+    if VERSION < (4, 0) or is_connect(frame.sparkSession):
+        table = arrow_of(frame)
     else:
         # The first half of `toArrow`; its cast fails for a variant that is null inside another
         # variant.

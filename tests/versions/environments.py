@@ -14,11 +14,17 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tempfile
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
+from xml.etree import ElementTree as ET
 
-from tests.peers.environment import PEERS, run_step
+from delta_ops.spark.session.packages import hadoop_version, packages_for
+from tests.peers.environment import PEERS, copy_jars, run_step
+from tests.support.class_archive import java_options
 
 SPARK = {"3.5": "3.5.9", "4.0": "4.0.5", "4.1": "4.1.4", "4.2": "4.2.1"}
 """The last release of each minor version before the newest, which all other tests run on."""
@@ -35,6 +41,43 @@ _LONGEST_S = 3600
 def spark_python(version: str) -> Path:
     """The Python of the environment with a minor version of Spark."""
     return _ensure(f"pyspark-{SPARK[version]}", [f"pyspark=={SPARK[version]}"])
+
+
+def spark_3_5_of_scala_2_13() -> Path:
+    """The Python of the environment with PySpark 3.5 and the jars of Spark for Scala 2.13."""
+    version = SPARK["3.5"]
+    python = _ensure(f"pyspark-{version}-scala-2.13", [f"pyspark=={version}"])
+    jars = next(python.parents[1].glob("lib/python*/site-packages/pyspark")) / "jars"
+    needed = [
+        Dependency(f"org.apache.spark:{module}_2.13:{version}")
+        for module in ("spark-sql", "spark-catalyst", "spark-core")
+    ]
+    scala_2_12 = jars.with_name("jars-of-scala-2.12")
+    with _locked(python.parents[1].name):
+        if not scala_2_12.exists():
+            made = jars.with_name("jars-of-maven")
+            shutil.rmtree(made, ignore_errors=True)
+            _copy_jars(needed, into=made)
+            jars.rename(scala_2_12)
+            made.rename(jars)
+    return python
+
+
+def s3_jars(version: str) -> list[Path]:
+    """Hadoop's connector to S3 for a minor version of Spark, with what `ds.packages` names."""
+    package = next(spark_python(version).parents[1].glob("lib/python*/site-packages/pyspark"))
+    hadoop = hadoop_version(package / "jars")
+    settings = packages_for(hadoop, ["s3"])
+    excluded = settings["spark.jars.excludes"].split(",")
+    named = settings["spark.jars.packages"].split(",")
+    folder = PEERS / f"hadoop-{hadoop}-to-s3"
+    with _locked(folder.name):
+        if not folder.exists():
+            made = folder.with_name(f"{folder.name}.unfinished")
+            shutil.rmtree(made, ignore_errors=True)
+            _copy_jars([Dependency(each, excluded) for each in named], into=made)
+            made.rename(folder)
+    return sorted(folder.glob("*.jar"))
 
 
 def dagster_python(version: str) -> Path:
@@ -66,6 +109,51 @@ def lowest_requirements(project: str) -> list[str]:
     return sorted({re.sub(r">=([^,]+).*", r"==\1", each) for each in named})
 
 
+class Dependency(NamedTuple):
+    """A package of Maven."""
+
+    name: str
+    """Group, artifact and version."""
+    excluded: Sequence[str] = ()
+    """What it depends on and is left out: group and artifact, which may be `*`."""
+
+
+def _copy_jars(needed: Sequence[Dependency], *, into: Path) -> None:
+    """Copy packages of Maven, and what they depend on, into a folder."""
+    project = ET.Element("project", xmlns="http://maven.apache.org/POM/4.0.0")
+    _add(project, modelVersion="4.0.0", groupId="delta_ops.tests", artifactId="jars", version="1")
+    dependencies = ET.SubElement(project, "dependencies")
+    for each in needed:
+        one = ET.SubElement(dependencies, "dependency")
+        group, artifact, version = each.name.split(":")
+        _add(one, groupId=group, artifactId=artifact, version=version)
+        exclusions = ET.SubElement(one, "exclusions")
+        for name in each.excluded:
+            group, artifact = name.split(":")
+            _add(ET.SubElement(exclusions, "exclusion"), groupId=group, artifactId=artifact)
+    build = ET.SubElement(ET.SubElement(project, "build"), "pluginManagement")
+    plugin = ET.SubElement(ET.SubElement(build, "plugins"), "plugin")
+    _add(plugin, artifactId="maven-dependency-plugin", version="3.6.1")
+    with tempfile.TemporaryDirectory() as folder:
+        pom = Path(folder) / "pom.xml"
+        pom.write_bytes(ET.tostring(project))
+        copy_jars(pom, into)
+
+
+def _add(parent: ET.Element, **texts: str) -> None:
+    for name, text in texts.items():
+        ET.SubElement(parent, name).text = text
+
+
+@contextmanager
+def _locked(name: str) -> Iterator[None]:
+    """Let one process at a time make a folder below `.peers`."""
+    PEERS.mkdir(exist_ok=True)
+    with (PEERS / f"lock-of-{name}").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 def _ensure_pinned(name: str, packages: Sequence[str]) -> Path:
     """As `_ensure`, with a new environment if the packages change."""
     pins = hashlib.sha256("\n".join(packages).encode()).hexdigest()[:12]
@@ -75,9 +163,7 @@ def _ensure_pinned(name: str, packages: Sequence[str]) -> Path:
 def _ensure(name: str, packages: Sequence[str]) -> Path:
     folder = PEERS / name
     python, complete = folder / "bin" / "python", folder / "complete"
-    PEERS.mkdir(exist_ok=True)
-    with (PEERS / f"lock-of-{name}").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with _locked(name):
         if not complete.exists():
             shutil.rmtree(folder, ignore_errors=True)
             run_step([sys.executable, "-m", "venv", "--without-pip", str(folder)])
@@ -97,22 +183,29 @@ def _add_packages_of_tests(python: Path) -> None:
     link.write_text(f"{sysconfig.get_path('purelib')}\n", encoding="utf-8")
 
 
-def run_in(python: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run_in(
+    python: Path, *arguments: str, variables: Mapping[str, str] = {}
+) -> subprocess.CompletedProcess[str]:
     """Run a module in an environment, in this folder; not checked."""
-    variables = {**os.environ, "PYSPARK_PYTHON": str(python), "PYTHONPATH": str(Path.cwd())}
+    own = {
+        "PYSPARK_PYTHON": str(python),
+        "PYTHONPATH": str(Path.cwd()),
+        "JAVA_TOOL_OPTIONS": java_options(python),
+        **variables,
+    }
     return subprocess.run(
         [str(python), "-m", *arguments],
         check=False,
         capture_output=True,
         text=True,
         timeout=_LONGEST_S,
-        env={name: value for name, value in variables.items() if name != "SPARK_HOME"},
+        env={name: value for name, value in (os.environ | own).items() if name != "SPARK_HOME"},
     )
 
 
-def run_tests(python: Path, *arguments: str) -> None:
-    """Run tests of the main tier in an environment, and require that they pass."""
-    options = ["--quiet", "-p", "no:cacheprovider", "-m", "not full and not long"]
+def run_tests(python: Path, *arguments: str, tier: str = "not full and not long") -> None:
+    """Run tests in an environment, by default those of the main tier; require that they pass."""
+    options = ["--quiet", "-p", "no:cacheprovider", "-m", tier]
     options += ["-W", "ignore"]  # older packages warn in other places
     done = run_in(python, "pytest", *options, *arguments)
     assert done.returncode == 0, done.stdout[-6000:]

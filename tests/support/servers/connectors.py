@@ -5,12 +5,16 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
+import pyspark
+
+from delta_ops.spark.session.packages import hadoop_version
 from tests.peers.environment import PEERS, MavenMissingError, copy_jars
 
 _POM = Path(__file__).with_name("connectors.xml")
@@ -18,7 +22,10 @@ _POM = Path(__file__).with_name("connectors.xml")
 
 @cache
 def connector_jars() -> tuple[Path, ...]:
-    """The jars; empty without Maven."""
+    """The jars; empty without Maven, or if PySpark has another Hadoop."""
+    (hadoop,) = re.findall("<hadoop.version>(.*)</hadoop.version>", _POM.read_text("utf-8"))
+    if hadoop_version(Path(pyspark.__file__).parent / "jars") != hadoop:
+        return ()
     pins = hashlib.sha256(_POM.read_bytes()).hexdigest()[:12]
     folder = PEERS / f"hadoop-connectors-{pins}"
     complete = folder / "complete"
