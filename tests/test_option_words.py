@@ -75,7 +75,7 @@ def commands(group: click.Group, name: str) -> Iterator[tuple[str, click.Command
 
 
 def words_that_exist() -> dict[Surface, set[str]]:
-    """What a caller can write on each surface."""
+    """The words that a caller can write on each surface."""
     known = dict(commands(cli, "delta-ops"))
     configs: list[Any] = [MaintenanceConfig, RestoreConfig, RevertConfig, RepairConfig]
     fields = {*DeltaIOManager.model_fields}

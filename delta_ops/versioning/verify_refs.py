@@ -91,8 +91,8 @@ class VerifiedRef:
 def verify_refs(table: TableOrPlace) -> list[VerifiedRef]:
     """Look up the files of all tags and branches, and name those that are missing.
 
-    Only files that the latest version lacks are looked up: it is not the task of refs to keep the
-    others. Nothing is changed.
+    Files of the latest version are not looked up, because the table needs them without any ref.
+    Nothing is changed.
 
     Returns:
         The tags by name, then the branches by name.

@@ -199,7 +199,7 @@ def _publish(log: DeltaLog, scene: Scene, role: Role) -> PublishResult:
 
 
 def _new_branch(log: DeltaLog, scene: Scene, role: Role, version: int | None) -> Branch:
-    """Create the branch of this role, or find the one that a killed run created."""
+    """Create the branch of this role, or find the branch that a killed run created."""
     name = f"branch-{role}"
     try:
         return create_branch(

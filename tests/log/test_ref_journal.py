@@ -188,7 +188,7 @@ def test_a_file_with_digits_of_another_script_is_no_entry(tmp_path: Path) -> Non
 
 
 def aged(journal: Journal[Names], root: Path, num_entries: int, num_old: int) -> None:
-    """Entries, of which the first were made 31 days before the others."""
+    """Add entries; the first `num_old` are 31 days older than the others."""
     for number in range(num_entries):
         add_name(journal, str(number), time_ms=0 if number < num_old else 31 * DAY_MS)
     make_old(root / "j", num_old)

@@ -23,7 +23,7 @@ def ignore_present_objects() -> None:
 def release_memory() -> None:
     """Collect garbage, and return freed memory of Arrow and of the C library to the system.
 
-    What is left, mostly of modules imported since, is excluded from later collections.
+    The objects that remain, mostly of new imports, are excluded from later collections.
     """
     gc.collect()
     gc.freeze()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import shutil
 from collections.abc import Callable
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Literal
 
@@ -13,6 +14,7 @@ import pytest
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, Transaction, begin
+from delta_ops.clock import MINUTE_MS
 from delta_ops.errors import StorageError, TableReplacedError
 from delta_ops.maintenance import create_checkpoint
 from delta_ops.protocol.file_names import commit_name
@@ -114,6 +116,29 @@ def test_a_table_replaced_at_the_moment_of_a_commit_is_reported(
 
     assert done
     assert transaction.may_be_committed  # so that no files are deleted that a version may name
+
+
+def test_a_slow_commit_checks_the_table_after_it_has_listed_the_log(log: DeltaLog) -> None:
+    """A transaction of over a minute looks for a clean-up of the log before it commits."""
+    done: list[str] = []
+
+    def on_call(_number: int, method: str, path: str, when: Literal["before", "after"]) -> None:
+        if method == "list_from" and when == "before" and is_committing and not done:
+            done.append(path)
+            replace_by(NEW)(log)
+
+    is_committing = False
+    times = chain([0], repeat(2 * MINUTE_MS))
+    storage = CountingStorage(log.storage, on_call)
+    transaction = begin(DeltaLog(log.uri, storage=storage), clock=lambda: next(times))
+    staged_append(transaction)
+    is_committing = True
+
+    with pytest.raises(TableReplacedError, match="Nothing was changed"):
+        transaction.commit(operation="WRITE")
+
+    assert done
+    assert rows(da.to_table(log)) == rows_by_deltalake(Path(log.uri)) == rows(NEW)
 
 
 @pytest.mark.parametrize("versions", [1, 2, 3], ids=lambda n: f"of {n} versions")

@@ -33,7 +33,7 @@ DAGSTER = {"1.10": "1.10.0", "1.11": "1.11.0", "1.12": "1.12.0"}
 COMPONENTS = {"1.12"}
 """Versions before the newest that have components, and so the `dg` commands."""
 _GENERATED = ("googleapis-common-protos", "grpc-google-iam-v1")
-"""Packages with code for one version of protobuf; that of the environment may be older."""
+"""Packages whose code needs a certain protobuf; the environment may have an older protobuf."""
 _EXTRAS = ("spark", "dagster", "dagster-spark", "cli")
 _LONGEST_S = 3600
 
@@ -115,7 +115,7 @@ class Dependency(NamedTuple):
     name: str
     """Group, artifact and version."""
     excluded: Sequence[str] = ()
-    """What it depends on and is left out: group and artifact, which may be `*`."""
+    """Dependencies to leave out: group and artifact; the artifact may be `*`."""
 
 
 def _copy_jars(needed: Sequence[Dependency], *, into: Path) -> None:
@@ -175,7 +175,7 @@ def _ensure(name: str, packages: Sequence[str]) -> Path:
 
 
 def _add_packages_of_tests(python: Path) -> None:
-    """Let the environment find the packages that it does not have in that of the tests."""
+    """Let the environment find other packages in the environment of the tests."""
     program = "import sysconfig; print(sysconfig.get_path('purelib'))"
     found = subprocess.run([str(python), "-c", program], check=True, capture_output=True, text=True)
     # The name sorts last, so that the packages of the environment come first.
@@ -204,7 +204,7 @@ def run_in(
 
 
 def run_tests(python: Path, *arguments: str, tier: str = "not full and not long") -> None:
-    """Run tests in an environment, by default those of the main tier; require that they pass."""
+    """Require that tests pass in an environment; by default, the tests of the main tier."""
     options = ["--quiet", "-p", "no:cacheprovider", "-m", tier]
     options += ["-W", "ignore"]  # older packages warn in other places
     done = run_in(python, "pytest", *options, *arguments)

@@ -267,10 +267,10 @@ def find_staged(
     asset_key: dg.AssetKey,
     partitions: Sequence[str] | None,
 ) -> dict[str | None, StagedRows]:
-    """The rows that wait for publication, by partition.
+    """Find the rows that wait for publication, by partition.
 
-    A run uses its own materializations, or else those of the runs that it re-executes, or else the
-    newest ones.
+    First the materializations of the run are searched, then the runs that it re-executes, and then
+    the newest materializations.
 
     Args:
         partitions: Partition keys; None for an asset without partitions, whose only key is None.

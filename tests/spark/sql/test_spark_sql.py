@@ -66,7 +66,7 @@ def twin(original: Path, tmp_path: Path) -> Path:
 
 
 def last_commit(path: Path) -> str:
-    """What the last commit records, without the random names of new columns in files."""
+    """The record of the last commit, without the random names of new columns in files."""
     entry = next(DeltaLog(path).history(1))
     recorded = (entry.version, entry.operation, dict(entry.operation_parameters))
     return re.sub(r"col-[0-9a-f-]{36}", "col", repr(recorded))
