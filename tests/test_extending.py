@@ -436,6 +436,7 @@ print(json.dumps({
 """
 
 
+@pytest.mark.full
 def test_a_feature_takes_one_row(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "delta_ops", tmp_path / "delta_ops")
     place = tmp_path / "delta_ops" / "protocol" / "features.py"

@@ -102,7 +102,9 @@ def test_processes_of_a_pool_read_and_commit(
 
 
 @needs_fork
-@pytest.mark.parametrize(("place", "num_children"), [("on a disk", 8), ("on S3", 3)])
+@pytest.mark.parametrize(
+    ("place", "num_children"), [("on a disk", 8), pytest.param("on S3", 3, marks=pytest.mark.full)]
+)
 def test_no_child_hangs_that_is_forked_while_threads_read_and_commit(
     tmp_path: Path, request: pytest.FixtureRequest, place: str, num_children: int
 ) -> None:

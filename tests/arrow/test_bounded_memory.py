@@ -70,6 +70,7 @@ def file(root: Path, name: str) -> AddFile:
     return AddFile(path=name, size=size, partition_values={}, modification_time=0)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "make",
     [

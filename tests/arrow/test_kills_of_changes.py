@@ -87,7 +87,7 @@ def assert_changes_once(log: DeltaLog, after: Rows) -> None:
     "change",
     [
         pytest.param(delete, marks=pytest.mark.full),
-        merge,
+        pytest.param(merge, marks=pytest.mark.full),
         pytest.param(update, marks=pytest.mark.full),
         pytest.param(overwrite, marks=pytest.mark.full),
     ],

@@ -151,7 +151,13 @@ def tracked(root: Path) -> dict[int, tuple[int, int]]:
     return {row["id"]: (row[names.row_id], row[names.commit_version]) for row in found}
 
 
-@pytest.mark.parametrize("partition_by", [(), ("p",)], ids=["one partition", "three partitions"])
+@pytest.mark.parametrize(
+    "partition_by",
+    [
+        pytest.param((), id="one partition", marks=pytest.mark.full),
+        pytest.param(("p",), id="three partitions"),
+    ],
+)
 @pytest.mark.parametrize("change", CHANGES, ids=lambda each: each.__name__)
 def test_the_change_data_feed_gets_one_file_for_each_partition(
     tmp_path: Path, change: Change, partition_by: Sequence[str]
@@ -224,7 +230,10 @@ def test_moved_rows_go_to_one_file_for_each_new_partition(tmp_path: Path) -> Non
     ]
 
 
-@pytest.mark.parametrize("order", [(0, 1, 2), (1, 0, 2), (2, 1, 0)])
+@pytest.mark.parametrize(
+    "order",
+    [(0, 1, 2), *(pytest.param(each, marks=pytest.mark.full) for each in ((1, 0, 2), (2, 1, 0)))],
+)
 def test_repeated_and_distinct_texts_go_to_one_file(tmp_path: Path, order: tuple[int, ...]) -> None:
     """The texts of some files are read as dictionaries, the texts of the others are plain."""
     many = 20_000

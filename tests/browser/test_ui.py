@@ -204,6 +204,7 @@ def test_a_launchpad_describes_its_fields(page: Page, screenshots: Path) -> None
     page.screenshot(path=screenshots / "launchpad.png", animations="disabled")
 
 
+@pytest.mark.full
 def test_maintenance_is_launched_by_clicks_and_executed_again(
     ui: DagsterUI, page: Page, screenshots: Path
 ) -> None:

@@ -145,6 +145,7 @@ def as_deltalake_reads(root: Path, version: int) -> int | None:
         return None
 
 
+@pytest.mark.full
 def test_killed_at_any_call_every_engine_reads_what_stays_and_nothing_else_wrongly(
     template: V2Log, tmp_path: Path
 ) -> None:

@@ -103,7 +103,12 @@ def killed_after(table: Table, call: int) -> DeltaLog:
             marks=pytest.mark.full,
             id="a layout of all",
         ),
-        pytest.param(with_vectors, partial(purge, commit_bytes=1), id="purge in several commits"),
+        pytest.param(
+            with_vectors,
+            partial(purge, commit_bytes=1),
+            marks=pytest.mark.full,
+            id="purge in several commits",
+        ),
         pytest.param(
             with_large_files,
             partial(optimize, **CUT),

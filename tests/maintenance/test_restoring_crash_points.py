@@ -70,8 +70,8 @@ def killed(
     "name",
     [
         "restore",
-        "revert",
-        "repair",
+        pytest.param("revert", marks=pytest.mark.full),
+        pytest.param("repair", marks=pytest.mark.full),
         pytest.param("restore of a vector", marks=pytest.mark.full),
         pytest.param("restore by request", marks=pytest.mark.full),
     ],

@@ -46,7 +46,11 @@ def reported(table: Table) -> list[str]:
             marks=pytest.mark.full,
             id="from an inventory",
         ),
-        pytest.param(lambda _: {"keep_last": 1, "log_commits": False}, id="without commits"),
+        pytest.param(
+            lambda _: {"keep_last": 1, "log_commits": False},
+            marks=pytest.mark.full,
+            id="without commits",
+        ),
     ],
 )
 def test_killed_at_any_storage_call_it_is_ended_by_the_next_run(

@@ -172,6 +172,7 @@ def merge_value(table: Path, column: str, value: Any) -> None:
     )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("data_type", TYPES)
 def test_a_value_of_a_merge_clause_is_the_same_or_refused(
     tmp_path: Path, data_type: DataType

@@ -12,6 +12,7 @@ import delta_ops.arrow as da
 from tests.peers.delta_spark import DeltaSpark, DeltaSparkError
 
 
+@pytest.mark.full
 def test_a_checksum_that_lies_is_an_error(delta_spark: DeltaSpark, tmp_path: Path) -> None:
     table = tmp_path / "t"
     delta_spark.write(table, pa.table({"id": [1]}))
@@ -25,6 +26,7 @@ def test_a_checksum_that_lies_is_an_error(delta_spark: DeltaSpark, tmp_path: Pat
         delta_spark.validate(table)
 
 
+@pytest.mark.full
 def test_a_hint_that_cannot_be_read_is_a_warning(delta_spark: DeltaSpark, tmp_path: Path) -> None:
     da.write(tmp_path / "t", pa.table({"id": [1]}))
     (tmp_path / "t" / "_delta_log" / "_last_checkpoint").write_text("{")

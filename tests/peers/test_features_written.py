@@ -322,6 +322,7 @@ def test_partition_columns_are_in_the_files_of_both(
     assert all(sorted(names) == ["id", "p"] for names in stored)
 
 
+@pytest.mark.full
 def test_a_widened_table_is_written_in_turn(tmp_path: Path, delta_spark: DeltaSpark) -> None:
     table = tmp_path / "t"
     delta_spark.sql(

@@ -76,6 +76,7 @@ STATEMENTS = {
         ["CACHE TABLE items", "CACHE TABLE v AS SELECT id, count(*) FROM items GROUP BY id"],
     ),
 }
+IN_MAKE_TEST = ("a name", "a view of a query", "a query with the table twice")
 WRITERS: dict[str, Callable[[SparkSession, Path], object]] = {
     "the Arrow engine": lambda _, table: append(table, 9),
     "the Spark engine": lambda spark, table: ds.write(spark.sql("SELECT 9L AS id, 1L AS p"), table),
@@ -87,7 +88,13 @@ WRITERS: dict[str, Callable[[SparkSession, Path], object]] = {
 }
 
 
-@pytest.mark.parametrize("cached", STATEMENTS)
+@pytest.mark.parametrize(
+    "cached",
+    [
+        pytest.param(each, marks=() if each in IN_MAKE_TEST else pytest.mark.full)
+        for each in STATEMENTS
+    ],
+)
 def test_cached_rows_come_from_memory_until_the_table_changes(
     delta: SparkSession, table: Path, cached: str
 ) -> None:

@@ -80,6 +80,7 @@ def test_each_file_has_one_class_of_its_name_with_a_comment() -> None:
         assert "\n/** " in text[: found.start()] or "\n/**\n" in text[: found.start()], path
 
 
+@pytest.mark.full
 def test_the_sources_compile_without_a_warning(tmp_path: Path) -> None:
     """For the installed version of Spark; the tests of versions run this with each version."""
     home = os.environ.get("JAVA_HOME")

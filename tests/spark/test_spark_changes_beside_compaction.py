@@ -49,7 +49,15 @@ CHANGES = {
 }
 
 
-@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(
+            each, id=each.__name__, marks=() if each in (delete, merge) else pytest.mark.full
+        )
+        for each in CHANGES
+    ],
+)
 @pytest.mark.parametrize("vectors", ["false", pytest.param("true", marks=pytest.mark.full)])
 def test_a_change_is_made_on_the_files_of_a_compaction(
     spark: SparkSession, tmp_path: Path, change: object, vectors: str

@@ -71,6 +71,7 @@ def columns_of(depths: list[str], most: int, seed: int) -> Cases:
 SOME, ALL = ["a key", "a field deep down"], list(DEPTHS)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("surface", "depths", "most"),
     [

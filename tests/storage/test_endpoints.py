@@ -154,7 +154,15 @@ WAYS_TO_CONFIGURE = (
 @pytest.mark.parametrize(
     ("say", "is_signed"),
     [
-        *(pytest.param(say, True, id=f"{say.__name__}, signed") for say in WAYS_TO_CONFIGURE),
+        *(
+            pytest.param(
+                say,
+                True,
+                id=f"{say.__name__}, signed",
+                marks=() if say in (as_option, by_file) else pytest.mark.full,
+            )
+            for say in WAYS_TO_CONFIGURE
+        ),
         pytest.param(as_option, False, id="as_option, not signed"),
         pytest.param(by_file, False, id="by_file, not signed"),
         *(

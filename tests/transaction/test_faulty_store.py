@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from tests.support.racing_writers import check, race
 from tests.support.tables import rows, rows_by_deltalake
 
 
+@pytest.mark.full
 def test_every_acknowledged_commit_is_there_once_whatever_the_store_does(tmp_path: Path) -> None:
     ran = race(str(tmp_path / "t"), {}, writers=2, commits=30, seed=1)
     assert len(ran.writes) == 60

@@ -183,7 +183,9 @@ def by_deltalake_paths(root: Path) -> set[str]:
         pytest.param(
             StorageError("x", "read", "the connection was reset"), "before", id="a failing store"
         ),
-        pytest.param(OSError("broken"), "after", id="an error of the system"),
+        pytest.param(
+            OSError("broken"), "after", id="an error of the system", marks=pytest.mark.full
+        ),
         pytest.param(MemoryError(), "before", id="no memory", marks=pytest.mark.full),
     ],
 )

@@ -151,6 +151,7 @@ def check_triples(template: DeltaLog, number: int, seed: int) -> None:
         check(template, triple)
 
 
+@pytest.mark.full
 def test_triples_come_to_what_a_serial_order_gives(template: DeltaLog) -> None:
     check_triples(template, 12, seed=5)
 

@@ -491,7 +491,11 @@ def test_a_commit_that_meets_the_deletion_of_its_branch_is_an_error(table: Table
     "operate",
     [
         pytest.param(lambda t, log: vacuum(log, clock=t.clock, batch_files=1), id="vacuum"),
-        pytest.param(lambda t, log: clean_up_log(log, clock=t.clock), id="log clean-up"),
+        pytest.param(
+            lambda t, log: clean_up_log(log, clock=t.clock),
+            marks=pytest.mark.full,
+            id="log clean-up",
+        ),
     ],
 )
 def test_a_branch_that_is_created_at_any_call_of_a_deletion_can_be_read(

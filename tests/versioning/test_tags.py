@@ -292,7 +292,10 @@ def _clean_up(table: Table, log: DeltaLog) -> None:
 
 @pytest.mark.parametrize(
     ("make", "operate", "version"),
-    [(overwritten, _vacuum, 1), (None, _clean_up, 4)],
+    [
+        (overwritten, _vacuum, 1),
+        pytest.param(None, _clean_up, 4, marks=pytest.mark.full),
+    ],
     ids=["vacuum", "log clean-up"],
 )
 def test_a_tag_that_is_created_at_any_call_of_a_deletion_can_be_read(

@@ -185,6 +185,7 @@ SAME: list[Any] = [
         "ALTER TABLE {} UNSET TBLPROPERTIES IF EXISTS ('delta.enableTypeWidening', 'none')",
         lambda s, p: ddl.set_properties(p, {"delta.enableTypeWidening": None}),
         id="unset properties",
+        marks=FULL,
     ),
     pytest.param(
         "ALTER TABLE {} ADD COLUMNS (n INT COMMENT 'c' AFTER id, s STRUCT<x: INT>)",
@@ -201,24 +202,31 @@ SAME: list[Any] = [
         "ALTER TABLE {} RENAME COLUMN price TO `the price`",
         lambda s, p: ddl.rename_column(p, "price", "the price"),
         id="rename a column",
+        marks=FULL,
     ),
     pytest.param(
-        "ALTER TABLE {} DROP COLUMN price", lambda s, p: ddl.drop_columns(p, ["price"]), id="drop"
+        "ALTER TABLE {} DROP COLUMN price",
+        lambda s, p: ddl.drop_columns(p, ["price"]),
+        id="drop",
+        marks=FULL,
     ),
     pytest.param(
         "ALTER TABLE {} ALTER COLUMN name COMMENT 'n'",
         lambda s, p: ddl.set_comment(p, "name", "n"),
         id="comment of a column",
+        marks=FULL,
     ),
     pytest.param(
         "ALTER TABLE {} ALTER COLUMN price FIRST",
         lambda s, p: ddl.reorder_columns(p, ["price"]),
         id="first",
+        marks=FULL,
     ),
     pytest.param(
         "ALTER TABLE {} ALTER COLUMN id AFTER name",
         lambda s, p: ddl.reorder_columns(p, ["name", "id"]),
         id="after",
+        marks=FULL,
     ),
     pytest.param(
         "ALTER TABLE {} ALTER COLUMN id SET NOT NULL",
@@ -230,6 +238,7 @@ SAME: list[Any] = [
         "ALTER TABLE {} ALTER COLUMN name SET DEFAULT 'x'",
         lambda s, p: ddl.set_default(p, "name", "'x'"),
         id="default",
+        marks=FULL,
     ),
     pytest.param(
         "ALTER TABLE {} ADD CONSTRAINT positive CHECK (price > (1 - 1))",
@@ -241,7 +250,10 @@ SAME: list[Any] = [
         "ALTER TABLE {} CLUSTER BY (id)", lambda s, p: ddl.cluster_by(p, ["id"]), id="cluster by"
     ),
     pytest.param(
-        "COMMENT ON TABLE {} IS 'c'", lambda s, p: ddl.set_table_comment(p, "c"), id="comment"
+        "COMMENT ON TABLE {} IS 'c'",
+        lambda s, p: ddl.set_table_comment(p, "c"),
+        id="comment",
+        marks=FULL,
     ),
 ]
 
