@@ -226,6 +226,17 @@ class PublishConflictError(CommitConflictError):
         )
 
 
+class ReleaseConflictError(DeltaOpsError):
+    """Another release was made first, or this release was given up; nothing was released."""
+
+    def __init__(self, release_set: str, reason: str, cure: str) -> None:
+        super().__init__(release_set, reason, cure)
+        self.release_set, self.reason, self.cure = release_set, reason, cure
+
+    def _sentence(self) -> str:
+        return f"{self.release_set}: {self.reason}, so nothing was released. {self.cure}."
+
+
 class StaleRunError(DeltaOpsError):
     """A newer run has already written the data that this run would overwrite."""
 

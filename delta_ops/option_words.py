@@ -139,6 +139,10 @@ WORDS: Mapping[str, Words] = {
     "max_row_group_bytes": Words(terminal="--max-row-group-size"),
     "keep_last": Words(terminal="--keep-last", run_config="vacuum_keep_last"),
     "batch_files": Words(),
+    "versions": Words(terminal="--version"),
+    "tables": Words(),
+    "allow_older": Words(terminal="--allow-older"),
+    "older_than": Words(terminal="--older-than"),
     "expires_in": Words(terminal="--expires-in"),
     "rebase": Words(terminal="--rebase"),
     "enforce_retention": Words(

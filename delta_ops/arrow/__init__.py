@@ -3,6 +3,7 @@
 from delta_ops.arrow.convert.convert import convert
 from delta_ops.arrow.existing_rows import check_rows
 from delta_ops.arrow.read.changes import read_changes
+from delta_ops.arrow.read.diff_rows import diff_rows
 from delta_ops.arrow.read.scan import count_rows, export_schema, to_batches, to_table
 from delta_ops.arrow.rewrite.rewrite import rewrite
 from delta_ops.arrow.verbs import delete, merge, stage_write, update, write
@@ -14,6 +15,7 @@ __all__ = [
     "convert",
     "count_rows",
     "delete",
+    "diff_rows",
     "export_schema",
     "merge",
     "read_changes",

@@ -30,13 +30,14 @@ from delta_ops.cli.maintain import maintain_command
 from delta_ops.cli.operation_command import operation_command
 from delta_ops.cli.optimize import optimize_command
 from delta_ops.cli.properties import properties_command
-from delta_ops.cli.refs import branch_command, refs_command, tag_command
 from delta_ops.cli.render import Group, report_errors
 from delta_ops.cli.restore import repair_command, restore_command, revert_command
 from delta_ops.cli.rows import changes_command, count_command, head_command, schema_command
 from delta_ops.cli.show import advise_command, files_command, history_command, show_command
 from delta_ops.cli.tables import clone_command, convert_command, drop_command, manifest_command
 from delta_ops.cli.vacuum import vacuum_command
+from delta_ops.cli.versioning.refs import branch_command, refs_command, tag_command
+from delta_ops.cli.versioning.releases import release_command
 from delta_ops.maintenance.registry import OPERATIONS
 from delta_ops.option_words import Surface, speaking
 
@@ -107,7 +108,7 @@ GROUPS: Mapping[str, Sequence[str]] = {
         "health",
         "advise",
     ),
-    "Change": ("alter", "tag", "branch", "convert", "clone", "manifest", "drop"),
+    "Change": ("alter", "tag", "branch", "release", "convert", "clone", "manifest", "drop"),
     "Recover": ("restore", "revert", "repair"),
 }
 """The commands of each group; any other command is in the group of maintenance."""
@@ -156,6 +157,14 @@ EXAMPLES: Mapping[str, str] = {
     "optimize": "optimize lake/orders --zorder country,id --dry-run",
     "properties": "properties lake/orders --set delta.checkpointInterval=20",
     "refs": "refs lake/orders",
+    "release": "release lake/releases create orders=lake/orders items=lake/items",
+    "release create": "release lake/releases create orders=lake/orders --version orders=3",
+    "release delete": "release lake/releases delete --keep-last 12 --dry-run",
+    "release diff": "release lake/releases diff 1 --rows",
+    "release drop-holds": "release lake/old_releases drop-holds lake/orders",
+    "release list": "release lake/releases list",
+    "release rollback": "release lake/releases rollback 1",
+    "release show": "release lake/releases show",
     "repair": "repair lake/orders --dry-run",
     "restore": "restore lake/orders --version 3 --dry-run",
     "revert": "revert lake/orders 4 --dry-run",
@@ -223,6 +232,7 @@ for _command in (
     alter_command,
     tag_command,
     branch_command,
+    release_command,
     refs_command,
     convert_command,
     clone_command,

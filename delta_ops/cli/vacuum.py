@@ -20,7 +20,7 @@ from delta_ops.cli.render import (
 from delta_ops.maintenance import VacuumResult, vacuum
 from delta_ops.maintenance.vacuum.inventory import load_inventory
 from delta_ops.maintenance.vacuum.operation import VACUUM
-from delta_ops.units import size_text
+from delta_ops.units import count_text, size_text
 
 _CENTURY_HOURS = 100 * 365 * 24
 
@@ -113,6 +113,9 @@ def _show(result: VacuumResult) -> None:
     planned = (*plan.files, *plan.leftovers)
     if result.expired_branches:
         say(f"Deleted branches that had expired: {', '.join(result.expired_branches)}.")
+    if result.lost_holds:
+        holds = count_text(result.lost_holds, "hold")
+        say(f"Dropped {holds} of releases that were never made or were deleted.")
     if not plan.has_work:
         say("Every file is still needed or too young to delete; nothing to do.")
         return

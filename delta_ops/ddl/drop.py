@@ -126,18 +126,24 @@ def _open(log: DeltaLog) -> Snapshot:
         raise TableNotFoundError(log.uri)
     validate_vacuumable(snapshot)
     validate_log_deletable(snapshot)
-    _validate_no_branches(log)
+    _validate_no_refs(log)
     return snapshot
 
 
-def _validate_no_branches(log: DeltaLog) -> None:
-    """Reject a table with branches whose commits would be lost."""
-    branches = refs_journal(log.storage).load().state.branches.values()
-    names = sorted(each.name for each in branches if each.published_version is None)
+def _validate_no_refs(log: DeltaLog) -> None:
+    """Reject a table with branches whose commits would be lost, or with releases."""
+    refs = refs_journal(log.storage).load().state
+    names = sorted(e.name for e in refs.branches.values() if e.published_version is None)
     if names:
         raise InvalidRequestError(
             f"{log.uri}: the table has branches that are not published ({', '.join(names)}); "
             "publish them or delete them with versioning.delete_branch, then drop the table"
+        )
+    if refs.holds:
+        sets = sorted({each.release_set for each in refs.holds.values()})
+        raise InvalidRequestError(
+            f"{log.uri}: releases of {', '.join(sets)} have versions of the table; delete these "
+            "releases with versioning.delete_releases, then drop the table"
         )
 
 

@@ -3,8 +3,8 @@
 Source: PROTOCOL.md, "Add File and Remove File" (a path is relative to the root, or absolute). The
 log of a shallow clone names the files of another table this way.
 
-1. Each file is read through its own storage, rooted at its disk, bucket or host and opened once.
-   It is a `Readable`, which has no methods that write.
+1. Each data file is read through its own storage, rooted at its disk, bucket or host and opened
+   once. It is a `Readable`, which has no methods that write.
 2. The table's options are used for the table's own store only, not for any other host or account.
    S3, GCS and Azure are otherwise opened with the settings of the environment.
 3. The writer of a log chooses the files that are read. So a table in a store cannot lead readers
@@ -109,6 +109,18 @@ class OutsideFiles:
         if opened.has_native_input:
             opened.stat(place.path)  # rejects pipes and devices, which would block when opened
         return opened, place.path
+
+    def open_place(self, place: str, table: str) -> Storage:
+        """Open the storage of a directory, such as a release set that the table names.
+
+        Args:
+            place: An absolute path or URI.
+            table: The root of the table.
+
+        Raises:
+            As `find` does, except FileNotFoundError.
+        """
+        return open_storage(place, self._place(f"{place.rstrip('/')}/_", table).options)
 
     def _place(self, path: str, table: str) -> _Place:
         if self._rule == "refuse":

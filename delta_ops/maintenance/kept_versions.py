@@ -7,17 +7,43 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from delta_ops.errors import VersionNotFoundError
+from delta_ops.log import DeltaLog
 from delta_ops.log.refs.refs import Branch, Refs, refs_journal
 from delta_ops.storage import Storage
-from delta_ops.versioning.branches import drop_branch, is_over
+from delta_ops.versioning.branches import delete_expired_branches, drop_branch, is_over
+from delta_ops.versioning.releases.holds import drop_lost_holds
+
+_DELETE = {"tag": "delete_tag", "branch": "delete_branch", "release": "delete_releases"}
+"""The function that deletes a ref, by its kind."""
 
 
 class Kept(NamedTuple):
     """Versions and branches that must stay readable."""
 
     versions: frozenset[int]
-    """Versions of main: from the caller, of tags, and base versions of branches."""
+    """Versions of main: from the caller, of tags and holds, and base versions of branches."""
     branches: tuple[Branch, ...]
+
+
+class DroppedRefs(NamedTuple):
+    """Refs that maintenance dropped because they are over."""
+
+    branches: tuple[str, ...] = ()
+    """Names of the branches that had expired a day ago or earlier."""
+    lost_holds: int = 0
+    """Number of holds of releases that were never made or were deleted."""
+
+
+def drop_refs(log: DeltaLog, now_ms: int) -> DroppedRefs:
+    """Drop expired branches and lost holds.
+
+    Args:
+        now_ms: By the store's clock, because a wrong clock of this machine must not end a branch.
+    """
+    return DroppedRefs(
+        delete_expired_branches(log.storage, lambda: now_ms),
+        len(drop_lost_holds(log, lambda: now_ms)),
+    )
 
 
 class KeptVersions(Collection[int]):
@@ -74,7 +100,7 @@ def naming_refs(storage: Storage) -> Iterator[None]:
             error.table,
             f"{error.requested} ({name})",
             f"{error.reason}; nothing was deleted. Restore the log from a backup, or delete the "
-            f"{kind} with versioning.delete_{kind}",
+            f"{kind} with versioning.{_DELETE[kind]}",
         ) from error
 
 
@@ -86,5 +112,6 @@ def ref_of_error(storage: Storage, error: VersionNotFoundError) -> str | None:
 
 def _names_by_version(refs: Refs) -> dict[int, str]:
     """A ref of each version, such as `tag 2026-11`."""
+    held = {hold.version: f"release of {hold.release_set}" for hold in refs.holds.values()}
     bases = {branch.base_version: f"branch {branch.name}" for branch in refs.branches.values()}
-    return bases | {tag.version: f"tag {tag.name}" for tag in refs.tags.values()}
+    return held | bases | {tag.version: f"tag {tag.name}" for tag in refs.tags.values()}

@@ -1,4 +1,4 @@
-"""Refs at risk: tags and branches whose files may be gone, and the files that are gone.
+"""Refs at risk: tags, branches and releases whose files may be gone, and files that are gone.
 
 Vacuum and log clean-up of delta_ops keep the files of refs. Other engines do not know refs. Their
 vacuums delete a file that main removed longer ago than the retention. They also delete a file of a
@@ -10,7 +10,7 @@ branch that is older than the retention, because main never had it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
@@ -18,11 +18,12 @@ from delta_ops.arguments import validate_arguments
 from delta_ops.errors import LogCorruptError, VersionNotFoundError
 from delta_ops.log import DeltaLog, Snapshot, TableOrPlace, log_of
 from delta_ops.log.history.history import HistoryEntry, load_history
-from delta_ops.log.refs.refs import Branch, Refs, Tag, refs_journal
+from delta_ops.log.refs.refs import Branch, Hold, Refs, Tag, refs_journal
 from delta_ops.log.segment import LogListing, list_log
 from delta_ops.transaction.commit.info import is_ours
 from delta_ops.transaction.races.missing_files import missing_paths
 from delta_ops.transaction.races.vacuum_runs import START
+from delta_ops.versioning.releases.release_set import open_held
 from delta_ops.versioning.version_to_keep import stored_paths
 
 _MOST_COMMITS = 1_000
@@ -31,10 +32,12 @@ _NEVER_MS = 2**62
 _RETENTIONS = ("specifiedRetentionMillis", "defaultRetentionMillis")
 """Parameters of VACUUM START, the one that counts first."""
 
+Ref = Tag | Branch | Hold
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefAtRisk:
-    """A tag or branch whose files another engine may have deleted or may soon delete.
+    """A tag, branch or release whose files another engine may have deleted or may soon delete.
 
     Examples:
         >>> from delta_ops.maintenance import health
@@ -44,7 +47,7 @@ class RefAtRisk:
     """
 
     ref: str
-    """Such as `tag:2026-11` or `branch:audit`."""
+    """Such as `tag:2026-11` or `branch:audit`; for releases, `release of` and their set."""
     has_expired: bool
     """Whether the expiry of the branch is over."""
     vacuums: tuple[int, ...]
@@ -65,7 +68,7 @@ class RefAtRisk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiedRef:
-    """A tag or branch, and its files that are gone.
+    """A tag, branch or released version, and its files that are gone.
 
     Examples:
         >>> _ = create_tag("lake/orders", "first")
@@ -74,9 +77,9 @@ class VerifiedRef:
     """
 
     ref: str
-    """Such as `tag:2026-11` or `branch:audit`."""
+    """Such as `tag:2026-11` or `branch:audit`; for releases, `release of` and their set."""
     version: int
-    """The version of the tag, or the base version of the branch."""
+    """The version of the tag or release, or the base version of the branch."""
     missing_files: tuple[str, ...]
     """Data files and files of deletion vectors, relative to the table; ascending."""
     problem: str | None
@@ -89,13 +92,13 @@ class VerifiedRef:
 
 
 def verify_refs(table: TableOrPlace) -> list[VerifiedRef]:
-    """Look up the files of all tags and branches, and name those that are missing.
+    """Look up the files of all tags, branches and releases, and name those that are missing.
 
     Files of the latest version are not looked up, because the table needs them without any ref.
     Nothing is changed.
 
     Returns:
-        The tags by name, then the branches by name.
+        The tags by name, the branches by name, then each version that releases of a set have.
 
     Raises:
         TableNotFoundError: There is no table here.
@@ -112,26 +115,39 @@ def verify_refs(table: TableOrPlace) -> list[VerifiedRef]:
     log = log_of(table).main
     latest = log.snapshot()
     refs = refs_journal(log.storage).load().state
-    live = stored_paths(latest) if refs.tags or refs.branches else set()
+    live = set() if refs.is_empty else stored_paths(latest)
     return [_verify(log, latest, live, each) for each in _sort(refs)]
 
 
-def _sort(refs: Refs) -> Iterator[Tag | Branch]:
+def _sort(refs: Refs) -> Iterator[Ref]:
     yield from sorted(refs.tags.values(), key=lambda tag: tag.name)
     yield from sorted(refs.branches.values(), key=lambda branch: branch.name)
+    yield from _held_versions(refs.holds.values())
 
 
-def _name(ref: Tag | Branch) -> str:
-    return f"tag:{ref.name}" if isinstance(ref, Tag) else f"branch:{ref.name}"
+def _held_versions(holds: Iterable[Hold]) -> list[Hold]:
+    """The oldest hold of each version and release set."""
+    oldest: dict[tuple[str, int], Hold] = {}
+    for hold in sorted(holds, key=lambda each: each.created_ms):
+        oldest.setdefault((hold.release_set, hold.version), hold)
+    return [oldest[key] for key in sorted(oldest)]
 
 
-def _version(ref: Tag | Branch) -> int:
-    return ref.version if isinstance(ref, Tag) else ref.base_version
+def _name(ref: Ref) -> str:
+    match ref:
+        case Tag():
+            return f"tag:{ref.name}"
+        case Branch():
+            return f"branch:{ref.name}"
+        case Hold():
+            return f"release of {ref.release_set}"
 
 
-def _verify(
-    log: DeltaLog, latest: Snapshot, live: Collection[str], ref: Tag | Branch
-) -> VerifiedRef:
+def _version(ref: Ref) -> int:
+    return ref.base_version if isinstance(ref, Branch) else ref.version
+
+
+def _verify(log: DeltaLog, latest: Snapshot, live: Collection[str], ref: Ref) -> VerifiedRef:
     missing: tuple[str, ...] = ()
     problem = None
     try:
@@ -144,17 +160,20 @@ def _verify(
     )
 
 
-def _versions(log: DeltaLog, ref: Tag | Branch) -> Iterator[Snapshot]:
+def _versions(log: DeltaLog, ref: Ref) -> Iterator[Snapshot]:
     """The versions whose files a ref needs: of a branch, its base and its latest version."""
     if isinstance(ref, Branch):
         own = log.on_branch(ref)
         assert own.base
         yield own.base
-    yield log.snapshot(ref=_name(ref))
+    if isinstance(ref, Hold):
+        yield open_held(log, ref.version, ref.table_id)
+    else:
+        yield log.snapshot(ref=_name(ref))
 
 
 def load_refs_at_risk(snapshot: Snapshot, *, now_ms: int) -> tuple[RefAtRisk, ...]:
-    """The tags and branches that have expired, or that another engine's vacuum may have hit.
+    """The refs that have expired, or that another engine's vacuum may have hit.
 
     Args:
         snapshot: The latest version of main.
@@ -174,7 +193,7 @@ def load_refs_at_risk(snapshot: Snapshot, *, now_ms: int) -> tuple[RefAtRisk, ..
     return tuple(each for each in found if each.has_expired or each.vacuums)
 
 
-def _is_published(ref: Tag | Branch) -> bool:
+def _is_published(ref: Ref) -> bool:
     return isinstance(ref, Branch) and ref.published_version is not None
 
 
@@ -187,7 +206,7 @@ def _foreign_vacuums(snapshot: Snapshot, *, after_version: int) -> list[HistoryE
 
 
 def _risk(
-    ref: Tag | Branch,
+    ref: Ref,
     snapshot: Snapshot,
     listing: LogListing,
     vacuums: Sequence[HistoryEntry],
@@ -208,7 +227,7 @@ def _risk(
     )
 
 
-def _unreferenced_ms(ref: Tag | Branch, snapshot: Snapshot, listing: LogListing) -> int:
+def _unreferenced_ms(ref: Ref, snapshot: Snapshot, listing: LogListing) -> int:
     """The earliest time since which main may lack a file of the ref."""
     follower = listing.commits.get(_version(ref) + 1)
     if follower is not None:

@@ -47,16 +47,29 @@ class VersionToKeep:
             )
 
     def validate_kept(self, refs: Refs) -> None:
-        """Reject the version if it has lost files, or if a running deletion may delete some.
+        """Validate the version for a new ref; create the format file before the first ref.
 
         Args:
             refs: The refs before the new ref.
 
         Raises:
+            As `validate_readable`.
+            UnsupportedFeatureError: A later version of delta_ops wrote the refs of the table.
+        """
+        self.validate_readable(refs)
+        if refs.is_empty:
+            create_format_file(self.log.storage)
+
+    def validate_readable(self, refs: Refs) -> None:
+        """Reject the version if it has lost files, or if a running deletion may delete some.
+
+        Args:
+            refs: The current refs.
+
+        Raises:
             VersionNotFoundError: Files of the version were deleted.
             TableBusyError: A vacuum or log clean-up may be deleting files of the version.
             TableReplacedError: The table was deleted, or another table is in its place.
-            UnsupportedFeatureError: A later version of delta_ops wrote the refs of the table.
         """
         version = self.snapshot.version
         for deletion in refs.deletions:
@@ -66,8 +79,6 @@ class VersionToKeep:
             self._validate_files_exist()
             self.files_seen_at = refs.complete_from
         validate_same_table(self.snapshot)
-        if not refs.tags and not refs.branches:
-            create_format_file(self.log.storage)
 
     def _validate_files_exist(self) -> None:
         """Look up the files that the version has and the latest version lacks.

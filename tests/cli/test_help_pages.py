@@ -119,6 +119,11 @@ NEED_MORE = {
     "branch diff": "the branch is missing",
     "branch publish": "the branch is missing",
     "branch rename": "the branch is missing",
+    "release": "the second table is missing",
+    "release diff": "the release is missing",
+    "release drop-holds": "the hold is missing",
+    "release rollback": "the release is missing",
+    "release show": "the release is missing",
     "manifest": "column mapping is on",
     "tag delete": "the tag is missing",
 }

@@ -1,10 +1,11 @@
-"""Refs: the tags and branches of a table, and the running deletions of files.
+"""Refs: tags, branches and holds of a table, and the running deletions of files.
 
 A tag is a name of one version that never changes. A branch is a version with commits of its own;
-see `branches`. The journal in `_delta_ops/refs` keeps all refs, outside of `_delta_log`, where
-other engines would delete or misread its files.
+see `branches`. A hold keeps one version for a release of several tables; see
+`versioning.releases`. The journal in `_delta_ops/refs` keeps all refs, outside of `_delta_log`,
+where other engines would delete or misread its files.
 
-1. Vacuum and log clean-up keep what the versions of tags and branches need.
+1. Vacuum and log clean-up keep what the versions of tags, branches and holds need.
 2. Before they delete the first file, they announce the deletion in a journal entry. They keep the
    refs of all earlier entries. Until the deletion ends, a new ref of an older version is rejected,
    because the files of that version may be disappearing.
@@ -99,6 +100,20 @@ class Branch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The version of main that has the commits of the branch."""
 
 
+class Hold(msgspec.Struct, frozen=True, kw_only=True):
+    """A version that a release keeps readable, or will keep once it is made."""
+
+    release_set: str
+    """The location of the release set, without credentials."""
+    set_id: str
+    """The id of the release set; another set at the same location has another id."""
+    version: Version
+    table_id: str
+    """`metaData.id` of the version."""
+    created_ms: Time
+    """Milliseconds since the Unix epoch."""
+
+
 class RunningDeletion(msgspec.Struct, frozen=True, kw_only=True):
     """A vacuum or log clean-up that has not ended; it may have been killed."""
 
@@ -122,9 +137,16 @@ class Refs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Names of deleted tags, which cannot be used again."""
     branches: dict[str, Branch] = {}
     """By id. Names are unique among them."""
+    holds: dict[str, Hold] = {}
+    """By the id of the release."""
     deletions: tuple[RunningDeletion, ...] = ()
     complete_from: Version = 0
     """Files that only versions before this one need may have been deleted."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no ref."""
+        return not (self.tags or self.branches or self.holds)
 
     def drop_killed_deletions(self, now_ms: int) -> Refs:
         """These refs without killed deletions, which may have deleted files of older versions."""
@@ -243,8 +265,8 @@ def validate_format(storage: Storage, to: str) -> None:
         raise UnsupportedFeatureError(storage.uri, (f"version {named} of {FORMAT_FILE}",), to)
 
 
-def validate_ref_name(name: str, kind: RefKind = "tag") -> None:
-    """Reject a name that cannot be a tag or branch.
+def validate_ref_name(name: str, kind: RefKind | Literal["table"] = "tag") -> None:
+    """Reject a name that cannot be a tag, a branch, or a table of a release.
 
     Raises:
         InvalidRequestError: The name is empty or too long, or has characters that no ref may have.

@@ -54,6 +54,7 @@ from delta_ops.protocol.arrow_schemas import ADD, REMOVE
 from delta_ops.protocol.file_names import LAST_CHECKPOINT
 from delta_ops.storage import FileInfo
 from delta_ops.storage.store_clock import store_time_ms
+from delta_ops.versioning.releases.holds import drop_lost_holds
 
 _BATCH = 5000
 """Files deleted between two progress events; a store deletes as many as it can at once."""
@@ -122,9 +123,9 @@ def clean_up_log(
     Args:
         clock: If None, the store's clock, which is read only if there is something to delete. A dry
             run writes nothing and uses this machine's clock.
-        keep_versions: Versions that must stay readable at any age, besides the versions of tags.
-            All versions after the first of them stay too. Read again before the first file is
-            deleted.
+        keep_versions: Versions that must stay readable at any age, besides the versions of tags,
+            branches and releases. All versions after the first of them stay too. Read again before
+            the first file is deleted.
 
     Raises:
         UnsupportedFeatureError: The table has a feature, or a `_delta_ops` format, unknown here.
@@ -154,6 +155,8 @@ def _clean_up(
 ) -> LogCleanupResult:
     snapshot = log.snapshot()
     now_ms = (clock or system_clock)()
+    if not dry_run:
+        drop_lost_holds(log, clock or system_clock)
     kept = keep_versions.load()
     plan = load_log_cleanup_plan(snapshot, now_ms=now_ms, keep_versions=kept)
     if clock is None and plan.has_work and not dry_run:

@@ -9,9 +9,9 @@
    link or an inventory says. A file that the log names through a link within the table is needed by
    its own name too, and the target of a hidden link is hidden.
 3. The horizon uses the store's clock, as the ages of files do.
-4. The versions of tags and branches stay readable. Before the first deletion, the vacuum adds an
-   entry to the journal of refs, so no later ref can name an older version until it ends; see
-   `log.refs.refs`. The logs of branches are read as often as the table's own.
+4. The versions of tags, branches and releases stay readable. Before the first deletion, the vacuum
+   adds an entry to the journal of refs, so no later ref can name an older version until it ends;
+   see `log.refs.refs`. The logs of branches are read as often as the table's own.
 5. A run that was killed has deleted a part of its plan; the next run finds the rest.
 """
 
@@ -32,7 +32,7 @@ from delta_ops.events import OnEvent, Progress, ignore
 from delta_ops.log import DeltaLog, Snapshot, TableOrPlace, log_of
 from delta_ops.log.refs.refs import RunningDeletion, begin_deletion, end_deletion
 from delta_ops.maintenance.admission import validate_format, validate_vacuumable
-from delta_ops.maintenance.kept_versions import KeptVersions, naming_refs
+from delta_ops.maintenance.kept_versions import DroppedRefs, KeptVersions, drop_refs, naming_refs
 from delta_ops.maintenance.vacuum.candidates import VacuumMode, find_candidates
 from delta_ops.maintenance.vacuum.commits import VacuumCommits, is_logged
 from delta_ops.maintenance.vacuum.facts import (
@@ -75,6 +75,8 @@ class VacuumResult:
     expired_branches: tuple[str, ...] = ()
     """Names of branches that were deleted, because they had expired a day ago or earlier. Their
     files stay for the retention."""
+    lost_holds: int = 0
+    """Number of holds that were dropped, because their releases were never made or were deleted."""
 
 
 def vacuum(
@@ -96,7 +98,7 @@ def vacuum(
 ) -> VacuumResult:
     """Delete files that are neither live nor recently removed, and files of failed writes.
 
-    Branches that expired a day ago or earlier are deleted first.
+    Branches that expired a day ago are deleted first, and holds of releases that do not exist.
 
     Args:
         retention: How long files stay after they were removed or written;
@@ -110,7 +112,8 @@ def vacuum(
         inventory: Replaces the listing; see `inventory` for its columns.
         keep: Files and directories that always stay, relative to the table, decoded. Read again
             before every batch of deletions, as is `keep_versions`.
-        keep_versions: Versions that stay readable at any age, besides those of tags and branches.
+        keep_versions: Versions that stay readable at any age, besides those of tags, branches and
+            releases.
         keep_last: How many of the last versions stay readable, except unreadable versions.
             Versions that change no files, such as commits of vacuums, do not count.
         log_commits: Commit VACUUM START and VACUUM END around deletions; if None, the table
@@ -173,8 +176,8 @@ class VacuumRun:
     listing: TableListing
     look: Look
     facts: VacuumFacts
-    expired_branches: tuple[str, ...]
-    """Names of the branches that were deleted before the files were listed."""
+    dropped: DroppedRefs
+    """Refs that were dropped before the files were listed."""
     announced: RunningDeletion | None = None
     """This vacuum in the refs of the table, from before the first deletion on."""
 
@@ -248,7 +251,8 @@ class VacuumRun:
             deleted_directories=self._delete_directories(plan),
             needed_after_all=len(todo) - len(deleted) - len(failures),
             failures=tuple(failures),
-            expired_branches=self.expired_branches,
+            expired_branches=self.dropped.branches,
+            lost_holds=self.dropped.lost_holds,
         )
 
     def _delete_directories(self, plan: VacuumPlan) -> int:
@@ -312,10 +316,7 @@ def begin_run(log: DeltaLog, request: VacuumRequest) -> VacuumRun:
             on_event=request.on_event,
         )
     now_ms = request.now_ms(snapshot.storage)
-    expired: tuple[str, ...] = ()
-    if not request.dry_run:
-        # By the store's clock, because a wrong clock of this machine must not end a branch.
-        expired = branches.delete_expired_branches(log.storage, lambda: now_ms)
+    dropped = DroppedRefs() if request.dry_run else drop_refs(log, now_ms)
     look = first_look(
         log,
         snapshot,
@@ -350,7 +351,7 @@ def begin_run(log: DeltaLog, request: VacuumRequest) -> VacuumRun:
         listing=listing,
         look=look,
         facts=facts_of(listing),
-        expired_branches=expired,
+        dropped=dropped,
     )
 
 

@@ -73,6 +73,7 @@ def _json(result: VacuumResult) -> dict[str, Any]:
         "kept": {reason.replace(" ", "_"): n for reason, n in plan.kept.items()},
         "failures": result.failures,
         "expired_branches": result.expired_branches,
+        "lost_holds": result.lost_holds,
         "paths": [info.path for info in planned] if result.dry_run else None,
     }
 

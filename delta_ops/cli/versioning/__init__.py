@@ -1,0 +1,1 @@
+"""Commands for tags, branches and releases."""

@@ -1,0 +1,1 @@
+"""Releases: versions of several tables that readers see together."""
