@@ -3,7 +3,7 @@
 They are stored beside the log, in `_delta_ops`; other engines neither see nor need them.
 """
 
-from delta_ops.log.refs.refs import Branch, Hold, Tag
+from delta_ops.log.refs.refs import Branch, Tag
 from delta_ops.versioning.branch_diff import BranchDiff, diff_branch
 from delta_ops.versioning.branches import (
     create_branch,
@@ -14,7 +14,7 @@ from delta_ops.versioning.branches import (
 )
 from delta_ops.versioning.publish import PublishResult, publish
 from delta_ops.versioning.releases.create import create_release, roll_back_release
-from delta_ops.versioning.releases.delete import DeletedReleases, delete_releases
+from delta_ops.versioning.releases.delete import DeleteReleasesResult, delete_releases
 from delta_ops.versioning.releases.holds import delete_holds
 from delta_ops.versioning.releases.release_set import (
     Release,
@@ -32,8 +32,7 @@ from delta_ops.versioning.verify_refs import RefAtRisk, VerifiedRef, verify_refs
 __all__ = [
     "Branch",
     "BranchDiff",
-    "DeletedReleases",
-    "Hold",
+    "DeleteReleasesResult",
     "PublishResult",
     "RefAtRisk",
     "Release",

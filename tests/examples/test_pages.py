@@ -25,6 +25,7 @@ WITHOUT_SPARK = (
     "metadata-keys.md",
     "predicates.md",
     "branches.md",
+    "releases.md",
     "tags.md",
     "write-audit-publish.md",
 )

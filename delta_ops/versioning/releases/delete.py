@@ -30,7 +30,7 @@ from delta_ops.versioning.releases.release_set import (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeletedReleases:
+class DeleteReleasesResult:
     """The result of `delete_releases`."""
 
     releases: tuple[Release, ...]
@@ -49,7 +49,7 @@ def delete_releases(
     older_than: timedelta | None = None,
     dry_run: bool = False,
     clock: Clock = system_clock,
-) -> DeletedReleases:
+) -> DeleteReleasesResult:
     """Delete releases; a vacuum may then delete files that only their versions need.
 
     The current release is never deleted. Numbers are never given again.
@@ -96,7 +96,7 @@ def delete_releases(
     )
     journal = releases_journal(release_set.storage)
     if dry_run:
-        return DeletedReleases(releases=choice.select(journal.load().state), dry_run=True)
+        return DeleteReleasesResult(releases=choice.select(journal.load().state), dry_run=True)
     deleted: list[Release] = []
 
     def decide(state: Releases) -> Change[Releases] | None:
@@ -109,7 +109,7 @@ def delete_releases(
 
     if journal.append(decide, clock).number >= LONG_JOURNAL:
         journal.delete_old()
-    return DeletedReleases(
+    return DeleteReleasesResult(
         releases=tuple(deleted),
         dry_run=False,
         tables_left=_drop_holds(release_set, deleted, clock),
