@@ -58,6 +58,7 @@ from delta_ops.orchestration.policies.maintenance_config import (
 )
 from delta_ops.orchestration.policies.policy import MaintenancePolicy
 from delta_ops.orchestration.publish.publish_asset import build_publish_asset
+from delta_ops.orchestration.publish.release_asset import build_release_asset
 from delta_ops.orchestration.resources import DeltaLogResource
 from delta_ops.orchestration.streams import run_available_now
 from delta_ops.orchestration.tables import TableRef, add_table_metadata, external_table
@@ -89,6 +90,7 @@ __all__ = [
     "build_maintenance_schedule",
     "build_maintenance_sensor",
     "build_publish_asset",
+    "build_release_asset",
     "build_repair_job",
     "build_restore_job",
     "build_revert_job",
