@@ -6,6 +6,10 @@ Each version runs in an environment of its own below `.peers`, in a process of i
 round every case runs once with delta_ops and once with Spark's own Parquet reader and writer, in
 turn; the first round warms up and does not count. The merge updates one row in twenty and adds as
 many; its peer joins both sides and writes all rows, as a job without Delta does.
+
+The CPU time of Python and the JVM is the figure, because it depends less on other work of the
+machine than the time of a clock. A slower way through Spark costs CPU time. The report names each
+case whose ratio differs by more than 10 % from the ratio on the newest version.
 """
 
 from __future__ import annotations
@@ -16,16 +20,28 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 
 import delta_ops.spark as ds
-from benchmarks.spark_read_write import Case, cached_rows, clear, session, summary, time_run
+from benchmarks.spark_read_write import Case, cached_rows, clear, session, summary
 from delta_ops.maintenance import restore
 
 PEER, OURS = "spark", "delta_ops"
 CASES = ("write", "write, 30 partitions", "read", "read of one column", "merge")
+ALLOWED = 0.10
+"""Difference to the newest version's ratio that is not reported."""
+
+
+class Spent(NamedTuple):
+    """What one run took."""
+
+    cpu_s: float
+    clock_s: float
 
 
 def main() -> None:
@@ -50,7 +66,7 @@ def pythons() -> list[Path]:
     return [Path(sys.executable), *(spark_python(version) for version in reversed(SPARK))]
 
 
-def run(python: Path, arguments: argparse.Namespace, folder: str) -> dict[str, object]:
+def run(python: Path, arguments: argparse.Namespace, folder: str) -> dict[str, Any]:
     command = [str(python), "-m", "benchmarks.spark_versions", "--this-version"]
     command += ["--rows", str(arguments.rows), "--rounds", str(arguments.rounds)]
     done = subprocess.run(
@@ -60,26 +76,46 @@ def run(python: Path, arguments: argparse.Namespace, folder: str) -> dict[str, o
         text=True,
         env=os.environ | {"PYSPARK_PYTHON": str(python), "PYTHONPATH": str(Path.cwd())},
     )
-    found: dict[str, object] = json.loads(done.stdout.splitlines()[-1])
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
 
 
 def measure(folder: Path, rows: int, rounds: int) -> dict[str, object]:
     spark = session()
     cases = dict(zip(CASES, cases_of(spark, rows, folder), strict=True))
-    seconds: dict[str, dict[str, list[float]]] = {n: {OURS: [], PEER: []} for n in cases}
+    spent: dict[str, dict[str, list[Spent]]] = {name: {OURS: [], PEER: []} for name in cases}
     for number in range(rounds + 1):
         for name, (ours, peer) in cases.items():
             pair = [(OURS, ours), (PEER, peer)]
             for who, call in pair if number % 2 else reversed(pair):
                 if name == "merge":
                     restore(folder / "kept", version=0)
-                took = time_run(call)
+                took = spent_by(spark, call)
                 if number:
-                    seconds[name][who].append(took)
+                    spent[name][who].append(took)
     version = spark.version
     spark.stop()
-    return {"version": version, "cases": {name: summary(each) for name, each in seconds.items()}}
+    found: dict[str, object] = {"version": version}
+    for kind in Spent._fields:
+        found[kind] = {
+            name: summary({who: [getattr(each, kind) for each in of[who]] for who in of})
+            for name, of in spent.items()
+        }
+    return found
+
+
+def spent_by(spark: SparkSession, call: Callable[[], object]) -> Spent:
+    before_s, started = cpu_s(spark), time.perf_counter()
+    call()
+    return Spent(cpu_s(spark) - before_s, time.perf_counter() - started)
+
+
+def cpu_s(spark: SparkSession) -> float:
+    """CPU time of this process and of the JVM, with the threads that compile and free memory."""
+    jvm = spark.sparkContext._jvm
+    assert jvm is not None
+    of_jvm = jvm.java.lang.ProcessHandle.current().info().totalCpuDuration().get()
+    return float(of_jvm.toNanos()) / 1e9 + time.process_time()
 
 
 def cases_of(spark: SparkSession, rows: int, folder: Path) -> list[Case]:
@@ -128,23 +164,38 @@ def cases_of(spark: SparkSession, rows: int, folder: Path) -> list[Case]:
     ]
 
 
-def render_markdown(reports: list[dict[str, object]], rows: int, rounds: int) -> str:
+def render_markdown(reports: list[dict[str, Any]], rows: int, rounds: int) -> str:
+    what = {"cpu_s": "Seconds of CPU", "clock_s": "Seconds by the clock"}
     lines = [
-        f"{rows:,} rows; seconds of delta_ops / of Spark's own Parquet, and their ratio; medians "
-        f"of {rounds} rounds after one to warm up.",
-        "",
-        f"| Spark | {' | '.join(CASES)} |",
-        f"|---|{'---|' * len(CASES)}",
+        f"{rows:,} rows; delta_ops / Spark's own Parquet = ratio; medians of {rounds} rounds after "
+        "one to warm up."
     ]
-    for report in reports:
-        cases = report["cases"]
-        assert isinstance(cases, dict)
-        cells = [
-            f"{cases[name]['delta_ops_s']} / {cases[name]['spark_s']} = {cases[name]['ratio']}"
-            for name in CASES
-        ]
-        lines.append(f"| {report['version']} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+    for kind, title in what.items():
+        lines += ["", f"{title}:", "", f"| Spark | {' | '.join(CASES)} |"]
+        lines += [f"|---|{'---|' * len(CASES)}"]
+        for report in reports:
+            cells = [
+                f"{each['delta_ops_s']} / {each['spark_s']} = {each['ratio']}"
+                for each in (report[kind][name] for name in CASES)
+            ]
+            lines.append(f"| {report['version']} | {' | '.join(cells)} |")
+    return "\n".join([*lines, "", *differences(reports)])
+
+
+def differences(reports: list[dict[str, Any]]) -> Iterator[str]:
+    """The cases of older versions whose ratio differs from the ratio on the newest version."""
+    newest, *older = reports
+    found = []
+    for report in older:
+        for name in CASES:
+            ratio, expected = (each["cpu_s"][name]["ratio"] for each in (report, newest))
+            if abs(ratio / expected - 1) > ALLOWED:
+                found.append(
+                    f"- {name} on Spark {report['version']}: {ratio} instead of {expected}"
+                )
+    yield f"Ratios of CPU time that differ by more than {ALLOWED:.0%} from the newest Spark:"
+    yield ""
+    yield from found or ["- none"]
 
 
 if __name__ == "__main__":

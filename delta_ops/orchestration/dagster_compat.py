@@ -285,6 +285,15 @@ def newest_materialization(instance: dg.DagsterInstance, asset_key: dg.AssetKey)
     )
 
 
+def target_of_evaluation(instance: dg.DagsterInstance, asset_key: dg.AssetKey) -> Any:
+    """The target of an evaluation of the rows as they are; None if Dagster compares times instead.
+
+    Dagster before 1.11 counts an evaluation without a target as out of date, unless its run has
+    logged the newest materialization.
+    """
+    return None if VERSION >= EVALUATIONS else newest_materialization(instance, asset_key)
+
+
 def log_check_evaluation(context: dg.OpExecutionContext, evaluation: AssetCheckEvaluation) -> None:
     """Log the evaluation of an asset check in a run, after the events that the op has logged.
 

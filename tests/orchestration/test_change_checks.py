@@ -22,6 +22,7 @@ from delta_ops.orchestration import (
     build_row_count_checks,
     external_table,
 )
+from delta_ops.orchestration.dagster_versions import AssetCheckEvaluation
 from tests.orchestration.rendered_markdown import links, plain_words, tokens
 
 FOUR = pa.table({"x": [1, 2, 3, 4], "y": [1, 2, 3, 4]})
@@ -64,7 +65,7 @@ class Look:
         """An overwrite by another writer; Dagster has no event for it."""
         write_deltalake(self.uri, rows, mode="overwrite", schema_mode="overwrite", **options)
 
-    def evaluation(self) -> dg.AssetCheckEvaluation:
+    def evaluation(self) -> AssetCheckEvaluation:
         (found,) = self.job.execute_in_process(instance=self.instance).get_asset_check_evaluations()
         return found
 
@@ -111,7 +112,7 @@ def test_a_result_with_arrows_names_of_types_is_the_same_columns(
     first = look.evaluation()
     earlier = {"x": "int64", "y": "int64"}
     instance.report_runless_asset_event(
-        dg.AssetCheckEvaluation(
+        AssetCheckEvaluation(
             asset_key=first.asset_key,
             check_name=first.check_name,
             passed=True,

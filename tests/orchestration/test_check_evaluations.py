@@ -19,6 +19,7 @@ from delta_ops.orchestration import (
 )
 from delta_ops.orchestration.checks.check_results import AssessedTable, changed_evaluations
 from delta_ops.orchestration.dagster_compat import latest_check_states
+from delta_ops.orchestration.dagster_versions import AssetCheckEvaluation
 from tests.support.lost_commits import replace_commit
 
 ROWS = pa.table({"x": [1, 2, 3]})
@@ -48,7 +49,7 @@ def tick(table: TableRef, instance: dg.DagsterInstance, **settings: Any) -> dict
     found = sensor.evaluate_tick(dg.build_sensor_context(instance, definitions=defs))
     recorded = {}
     for event in found.asset_events:
-        assert isinstance(event, dg.AssetCheckEvaluation)
+        assert isinstance(event, AssetCheckEvaluation)
         instance.report_runless_asset_event(event)
         recorded[event.check_name] = event.passed
     return recorded
@@ -148,7 +149,7 @@ def test_the_state_of_a_check_is_its_latest_evaluation(
     assert latest_check_states(instance, [key]) == {}
     for passed in (True, False):
         instance.report_runless_asset_event(
-            dg.AssetCheckEvaluation(
+            AssetCheckEvaluation(
                 asset_key=key.asset_key,
                 check_name=key.name,
                 passed=passed,

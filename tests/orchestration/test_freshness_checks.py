@@ -17,6 +17,7 @@ from delta_ops.errors import InvalidRequestError
 from delta_ops.log import DeltaLog
 from delta_ops.maintenance import create_checkpoint, optimize
 from delta_ops.orchestration import TableRef, build_freshness_checks, external_table
+from delta_ops.orchestration.dagster_versions import AssetCheckEvaluation
 
 ROWS = pa.table({"x": [1, 2, 3]})
 HOUR = timedelta(hours=1)
@@ -37,7 +38,7 @@ def first_ms(place: Path) -> int:
 
 def look(
     place: Path, instance: dg.DagsterInstance, since_ms: int, after: timedelta
-) -> dg.AssetCheckEvaluation:
+) -> AssetCheckEvaluation:
     """The check's evaluation this long after a given time."""
     ref = TableRef(asset_key=dg.AssetKey("t"), uri=str(place))
     now_ms = since_ms + after // timedelta(milliseconds=1)

@@ -25,6 +25,7 @@ from delta_ops.orchestration import (
     build_table_checks,
     external_table,
 )
+from delta_ops.orchestration.dagster_versions import AssetCheckEvaluation
 from tests.orchestration.rendered_markdown import links, plain_words, tokens
 from tests.support.dagster_origins import RegisteredCodeLocationOrigin, RemoteRepositoryOrigin
 from tests.support.lost_commits import replace_commit
@@ -56,7 +57,7 @@ def location(ref: TableRef, **options: Any) -> dg.Definitions:
 
 def evaluations(
     instance: dg.DagsterInstance, ref: TableRef, *names: str, **options: Any
-) -> dict[str, dg.AssetCheckEvaluation]:
+) -> dict[str, AssetCheckEvaluation]:
     """Evaluations by name, of the named checks or of all health checks."""
     keys = [dg.AssetCheckKey(ref.asset_key, name) for name in names or MEASURES]
     look = dg.define_asset_job("look", selection=dg.AssetSelection.checks(*keys))
@@ -108,7 +109,7 @@ def test_every_check_of_an_unreadable_table_is_an_error(
         assert "not a Delta table" in (each.description or "")
 
 
-def linked(evaluation: dg.AssetCheckEvaluation) -> tuple[str, Any]:
+def linked(evaluation: AssetCheckEvaluation) -> tuple[str, Any]:
     """The target of a check's only link: its path, and the config that it fills in."""
     (link,) = links(str(evaluation.description))
     parts = urlsplit(link)

@@ -16,9 +16,11 @@ from deltalake import write_deltalake
 
 import delta_ops.arrow as da
 from delta_ops.log import DeltaLog
+from delta_ops.maintenance import create_checkpoint, optimize
 from delta_ops.orchestration import (
     DeltaIOManager,
     DeltaLogResource,
+    dagster_compat,
     delta_ops_definitions,
     fleet_config,
     maintenance_config,
@@ -98,9 +100,11 @@ def shown(instance: dg.DagsterInstance) -> dict[str, bool | None]:
     return found
 
 
-def tick(location: dg.Definitions, instance: dg.DagsterInstance) -> list[Any]:
-    """A tick of the commit sensor; reports its events as Dagster's daemon does."""
-    sensor = location.resolve_sensor_def("delta_commit_sensor")
+def tick(
+    location: dg.Definitions, instance: dg.DagsterInstance, name: str = "delta_commit_sensor"
+) -> list[Any]:
+    """A tick of a sensor; reports its events as Dagster's daemon does."""
+    sensor = location.resolve_sensor_def(name)
     found = sensor.evaluate_tick(dg.build_sensor_context(instance, definitions=location))
     for event in found.asset_events:
         instance.report_runless_asset_event(event)
@@ -116,6 +120,21 @@ def test_a_maintained_table_is_healthy_at_once(
     assert shown(instance)["health"] is False
     run(location, instance, "delta_maintenance", maintenance_config(["orders"]))
     assert set(shown(instance).values()) == {True}
+
+
+def test_before_dagster_1_11_a_result_of_the_maintenance_sensor_has_a_target(
+    tmp_path: Path,
+    location: dg.Definitions,
+    instance: dg.DagsterInstance,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(dagster_compat, "VERSION", (1, 10, 0))
+    materialize(location, instance, 10)
+    optimize(tmp_path / "orders")
+    create_checkpoint(tmp_path / "orders")
+    (evaluation,) = tick(location, instance, "delta_maintenance_sensor")
+    assert (evaluation.check_name, evaluation.passed) == ("health", True)
+    assert shown(instance)["health"] is True
 
 
 @pytest.mark.full

@@ -21,6 +21,7 @@ from delta_ops.orchestration.dagster_compat import (
     log_check_evaluation,
     newest_materialization,
     repository_of,
+    target_of_evaluation,
 )
 from delta_ops.orchestration.dagster_versions import AssetCheckEvaluation
 from delta_ops.orchestration.markdown import plain_text
@@ -175,11 +176,11 @@ def log_check_results(
         of_maintenance: As for `OwnChecks.evaluate`.
     """
     # Dagster's times have seconds; a materialization by this run itself needs no target.
-    target = newest_materialization(context.instance, asset_key) if of_maintenance else None
+    find_target = newest_materialization if of_maintenance else target_of_evaluation
     scene = Evaluation(
         instance=context.instance,
         location=code_location(context.run),
-        target=target,
+        target=find_target(context.instance, asset_key),
         may_open_data=False,
     )
     checks = OwnChecks(repository_of(context))

@@ -13,7 +13,11 @@ from delta_ops.errors import DeltaOpsError
 from delta_ops.maintenance import HealthReport, Operation
 from delta_ops.maintenance.thresholds import Finding, Measure
 from delta_ops.orchestration.checks.check_ops import check_evaluation, failed_result
-from delta_ops.orchestration.dagster_compat import CheckState, latest_check_states
+from delta_ops.orchestration.dagster_compat import (
+    CheckState,
+    latest_check_states,
+    target_of_evaluation,
+)
 from delta_ops.orchestration.dagster_versions import AssetCheckEvaluation
 from delta_ops.orchestration.markdown import launchpad_link, plain_text
 from delta_ops.orchestration.policies.maintenance_config import maintenance_config
@@ -159,8 +163,9 @@ def changed_evaluations(
         location: Names of the code location and the repository that have the jobs.
     """
     found = [
-        check_evaluation(each.table.asset_key, result)
+        check_evaluation(each.table.asset_key, result, target)
         for each in assessed
+        for target in [target_of_evaluation(instance, each.table.asset_key)]
         for result in health_results(
             each.found,
             Cure(each.table, each.job, location),

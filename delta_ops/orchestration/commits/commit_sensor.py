@@ -21,7 +21,7 @@ from delta_ops.orchestration.commits.commit_cursor import (
     cursor_text,
 )
 from delta_ops.orchestration.commits.unreported_commits import find_unreported_commits
-from delta_ops.orchestration.dagster_compat import sensor_location
+from delta_ops.orchestration.dagster_compat import sensor_location, target_of_evaluation
 from delta_ops.orchestration.dagster_versions import AssetCheckEvaluation
 from delta_ops.orchestration.tables import TableRef
 from delta_ops.units import count_text
@@ -140,7 +140,10 @@ class _Tick:
         """Results of the delta_ops checks of a table with new commits."""
         context = self._context
         scene = Evaluation(
-            instance=context.instance, location=sensor_location(context), may_open_data=False
+            instance=context.instance,
+            location=sensor_location(context),
+            target=target_of_evaluation(context.instance, table.asset_key),
+            may_open_data=False,
         )
         return self._checks.evaluate(table.asset_key, scene)
 
