@@ -17,6 +17,8 @@ from typing import Any
 from urllib.parse import quote
 
 from delta_ops.error_texts import escape_unprintable
+from delta_ops.storage.backends.built_in import BACKENDS
+from delta_ops.storage.paths import redact
 
 URL_VARIABLE = "DELTA_OPS_DAGSTER_URL"
 _SYNTAX = re.compile(r"[\\`*\[\]<~&|]|(?<![^\W_])_|_(?![^\W_])")
@@ -49,6 +51,32 @@ def code_text(text: str) -> str:
         fence += "`"
     padding = " " if shown.startswith(("`", " ")) or shown.endswith(("`", " ")) else ""
     return f"{fence}{padding}{shown}{padding}{fence}" if shown else ""
+
+
+def place_link(uri: str) -> str:
+    """The place of a table; a link if a browser can open it."""
+    shown = redact(uri)
+    page = shown if is_web_address(shown) else console_url(shown)
+    text = code_text(shown)
+    return text if page is None else f"[{text}]({quote(page, safe=':/?=&%@+~')})"
+
+
+def is_web_address(uri: str) -> bool:
+    """Whether a browser can open an address."""
+    return uri.startswith(("http://", "https://"))
+
+
+def console_url(uri: str) -> str | None:
+    """The page of a table's folder in the web console of its store; None if there is none.
+
+    An S3 address does not say whether AWS or another store has the bucket.
+    """
+    scheme, separator, place = uri.partition("://")
+    if not separator:
+        return None
+    backends = (each for each in BACKENDS if scheme in each.names.schemes)
+    console = next((each.console_address for each in backends if each.console_address), None)
+    return None if console is None else f"{console}{quote(place.rstrip('/'))}"
 
 
 def table_text(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

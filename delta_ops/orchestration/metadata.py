@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
-from urllib.parse import quote
 
 import dagster as dg
 import pyarrow as pa
@@ -16,6 +15,7 @@ import pyarrow.compute as pc
 
 from delta_ops.log import Snapshot
 from delta_ops.orchestration.card.small_card import small_card
+from delta_ops.orchestration.markdown import console_url, is_web_address
 from delta_ops.protocol.row_rules import (
     GENERATION_EXPRESSION,
     Check,
@@ -29,7 +29,6 @@ from delta_ops.protocol.schema import StructField
 from delta_ops.protocol.schema.char_types import SQL_TYPE
 from delta_ops.protocol.schema.type_text import type_text
 from delta_ops.protocol.stats.file_stats import num_records
-from delta_ops.storage.backends.built_in import BACKENDS
 from delta_ops.storage.paths import redact
 from delta_ops.transaction import CommitResult
 
@@ -83,38 +82,28 @@ def definition_metadata(name: str, uri: str) -> dict[str, Any]:
         name: The asset key as text.
     """
     shown = redact(uri)
-    is_link = shown.startswith(("http://", "https://"))
     console = console_url(shown)
+    uri_value = dg.MetadataValue.url if is_web_address(shown) else dg.MetadataValue.text
     return {
-        "dagster/uri": dg.MetadataValue.url(shown) if is_link else dg.MetadataValue.text(shown),
+        "dagster/uri": uri_value(shown),
         "dagster/table_name": name,
         "dagster/storage_kind": STORAGE_KIND,
         **({} if console is None else {"delta/browse": dg.MetadataValue.url(console)}),
     }
 
 
-def console_url(uri: str) -> str | None:
-    """The page of a table's folder in the web console of its store; None if there is none.
-
-    An S3 address does not say whether AWS or another store has the bucket.
-    """
-    scheme, separator, place = uri.partition("://")
-    if not separator:
-        return None
-    backends = (each for each in BACKENDS if scheme in each.names.schemes)
-    console = next((each.console_address for each in backends if each.console_address), None)
-    return None if console is None else f"{console}{quote(place.rstrip('/'))}"
-
-
-def table_metadata(snapshot: Snapshot, name: str | None = None) -> dict[str, Any]:
+def table_metadata(
+    snapshot: Snapshot, name: str | None = None, *, is_placed: bool = False
+) -> dict[str, Any]:
     """Metadata of a table at a version.
 
     Args:
         name: The asset key as text; None if there is no asset.
+        is_placed: As for `small_card`.
     """
     rows = row_count(snapshot)
     return {
-        "delta/card": dg.MetadataValue.md(small_card(snapshot, rows)),
+        "delta/card": dg.MetadataValue.md(small_card(snapshot, rows, is_placed=is_placed)),
         "dagster/uri": dg.MetadataValue.text(redact(snapshot.uri)),
         **({} if name is None else {"dagster/table_name": name}),
         "dagster/size_bytes": snapshot.size_bytes,

@@ -12,12 +12,40 @@ import pytest
 from delta_ops import DeltaLog
 from delta_ops.errors import InvalidRequestError
 from delta_ops.orchestration import DeltaIOManager
+from delta_ops.orchestration.io_manager.partition_expression import partition_columns
+from delta_ops.protocol.schema.arrow_types import schema_from_arrow
 from tests.support.tables import rows_by_deltalake
 
 DAYS = dg.DailyPartitionsDefinition(start_date="2026-01-01", end_date="2026-02-01")
 REGIONS = dg.MultiPartitionsDefinition(
     {"region": dg.StaticPartitionsDefinition(["be", "nl"]), "day": DAYS}
 )
+
+
+@pytest.mark.parametrize(
+    ("expressions", "columns"),
+    [
+        pytest.param(["kind"], ("kind",), id="a string"),
+        pytest.param(["KIND", "`day`"], ("kind", "day"), id="two columns, in their order"),
+        pytest.param(["kind", "kind"], ("kind",), id="one column twice"),
+        pytest.param(["at"], (), id="an instant, which has many values"),
+        pytest.param(["date(at)", "kind"], ("kind",), id="a function"),
+        pytest.param(["place.kind"], (), id="a field of a struct"),
+        pytest.param(["kind", "day", "at", "place"], ("kind", "day"), id="a struct"),
+    ],
+)
+def test_columns_of_expressions_that_can_be_partition_columns(
+    expressions: list[str], columns: tuple[str, ...]
+) -> None:
+    fields = {"kind": pa.string(), "day": pa.date32(), "at": pa.timestamp("us", tz="UTC")}
+    place = pa.struct([("kind", pa.string())])
+    schema = schema_from_arrow(pa.schema({**fields, "place": place}))
+    assert partition_columns(expressions, schema) == columns
+
+
+def test_a_table_without_other_columns_gets_no_partition_columns() -> None:
+    schema = schema_from_arrow(pa.schema({"kind": pa.string()}))
+    assert partition_columns(["kind"], schema) == ()
 
 
 def materialize(

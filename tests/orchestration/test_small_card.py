@@ -27,7 +27,7 @@ def texts(card: str) -> list[str]:
 
 
 def card(root: Path, num_rows: int | None = 4) -> str:
-    return small_card(DeltaLog(root).snapshot(), num_rows)
+    return small_card(DeltaLog(root).snapshot(), num_rows, is_placed=True)
 
 
 def test_a_card_has_figures_and_a_picture(tmp_path: Path) -> None:
@@ -64,6 +64,21 @@ def test_files_of_a_clustered_table_are_fine(tmp_path: Path) -> None:
 def test_an_empty_table_has_figures_alone(tmp_path: Path) -> None:
     da.write(tmp_path, ROWS.slice(0, 0))
     assert card(tmp_path, None) == "**version 0, 0 files, 0 B**"
+
+
+def test_a_card_may_say_where_the_table_is(tmp_path: Path) -> None:
+    da.write(tmp_path, ROWS)
+    first, picture = small_card(DeltaLog(tmp_path).snapshot(), 2).split("\n\n")
+    assert first.endswith(f"** in `{tmp_path}`")
+    assert "data:image" in picture
+
+
+def test_a_long_place_takes_the_room_of_the_picture(tmp_path: Path) -> None:
+    root = tmp_path.joinpath(*["folders_of_the_lake" for _ in range(30)])
+    da.write(root, ROWS)
+    found = small_card(DeltaLog(root).snapshot(), 2)
+    assert "data:image" not in found
+    assert found.endswith(f"`{root}`")
 
 
 def test_files_of_all_sizes_fit_into_the_card(tmp_path: Path) -> None:

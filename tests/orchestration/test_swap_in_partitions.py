@@ -4,7 +4,7 @@ Each asset is written and read by the replacement of the other integration's cla
 """
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import delta_ops.arrow as da
+from delta_ops import DeltaLog
 from delta_ops.orchestration import DeltaIOManager
 from delta_ops.orchestration.swap_in import dagster_delta, dagster_deltalake
 from tests.support.tables import rows_by_deltalake
@@ -153,3 +154,32 @@ def test_a_table_that_another_integration_has_laid_out_keeps_its_layout(
     folders = sorted(each.name for each in (tmp_path / "public/t").glob("k=*"))
     assert folders == ["k=x", "k=y"]
     assert sorted(r["n"] for r in rows_by_deltalake(tmp_path / "public/t")) == [2, 2]
+
+
+def test_a_new_table_is_partitioned_by_the_columns_of_the_partitions(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    days = dg.DailyPartitionsDefinition("2026-01-01")
+    colors = dg.StaticPartitionsDefinition(["red", "blue"])
+
+    @dg.asset(
+        partitions_def=dg.MultiPartitionsDefinition({"day": days, "color": colors}),
+        metadata={"partition_expr": {"day": "at", "color": "paint"}},
+    )
+    def t() -> pa.Table:
+        return pa.table({"at": [date(2026, 1, 1)], "n": [1], "paint": ["red"]})
+
+    resources = {"io_manager": io_manager(tmp_path, BOTH[1])}
+    dg.materialize([t], resources=resources, instance=instance, partition_key="red|2026-01-01")
+    snapshot = DeltaLog(tmp_path / "public/t").snapshot()
+    assert snapshot.partition_columns == ("paint", "at")
+
+
+def test_a_table_without_partition_columns_keeps_its_layout(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    partitions = dg.StaticPartitionsDefinition(["x"])
+    da.write(tmp_path / "public/t", pa.table({"k": ["x"], "n": [1]}))
+    write(io_manager(tmp_path), instance, partitions, "k", pa.table({"k": ["x"], "n": [2]}), "x")
+    assert DeltaLog(tmp_path / "public/t").snapshot().partition_columns == ()
+    assert da.to_table(tmp_path / "public/t")["n"].to_pylist() == [2]

@@ -235,3 +235,73 @@ def test_one_place_for_all_partitions_is_rejected(
 
     with pytest.raises(InvalidRequestError, match="each partition is a table of its own"):
         materialize([tiles], tmp_path, instance, "red")
+
+
+DAYS = dg.DailyPartitionsDefinition("2026-01-01", end_date="2026-01-04")
+
+
+@pytest.mark.parametrize(
+    ("partitions", "partition_by", "keys", "filters", "sql"),
+    [
+        pytest.param(
+            dg.StaticPartitionsDefinition(["it's"]),
+            "kind",
+            ["it's"],
+            [("kind", "in", ["it's"])],
+            "kind = 'it''s'",
+            id="a key with a quote",
+        ),
+        pytest.param(
+            DAYS,
+            "day",
+            ["2026-01-01", "2026-01-02"],
+            [("day", "in", ["2026-01-01", "2026-01-02"])],
+            "day in (DATE '2026-01-01', DATE '2026-01-02')",
+            id="days",
+        ),
+        pytest.param(
+            dg.MultiPartitionsDefinition({"day": DAYS, "color": COLORS}),
+            {"day": "at", "color": "color"},
+            ["red|2026-01-01", "red|2026-01-02"],
+            [("color", "in", ["red"]), ("at", "in", ["2026-01-01", "2026-01-02"])],
+            "color in ('red') AND at in (DATE '2026-01-01', DATE '2026-01-02')",
+            id="two dimensions",
+        ),
+        pytest.param(COLORS, None, ["red"], [], None, id="no column"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:Parameter `backfill_policy`")
+def test_the_partitions_of_a_step_are_conditions_for_deltalake(
+    partitions: Any,
+    partition_by: Any,
+    keys: list[str],
+    filters: Any,
+    sql: str | None,
+    instance: dg.DagsterInstance,
+) -> None:
+    got: dict[str, Any] = {}
+
+    class Conditions(dg.IOManager):
+        def handle_output(self, context: dg.OutputContext, obj: object) -> None:
+            got["output"] = MANAGER.get_partition_filters(context), MANAGER.get_predicate(context)
+
+        def load_input(self, context: dg.InputContext) -> None:
+            got["input"] = MANAGER.get_partition_filters(context), MANAGER.get_predicate(context)
+
+    metadata = {} if partition_by is None else {"partition_by": partition_by}
+    policy = dg.BackfillPolicy.single_run()
+
+    @dg.asset(partitions_def=partitions, metadata=metadata, backfill_policy=policy)
+    def up() -> int:
+        return 1
+
+    @dg.asset(partitions_def=partitions, backfill_policy=policy)
+    def down(up: Any) -> None: ...
+
+    tags = {"dagster/asset_partition_range_start": keys[0]}
+    tags |= {"dagster/asset_partition_range_end": keys[-1]}
+    resources = {"io_manager": Conditions()}
+    dg.materialize([up, down], resources=resources, instance=instance, tags=tags)
+    for side in ("output", "input"):
+        found, text = got[side]
+        assert (side, sorted(found), text) == (side, sorted(filters), sql)

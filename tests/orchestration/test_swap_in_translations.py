@@ -204,9 +204,16 @@ DELTALAKE_FIELDS = [
     Word("mode", "append", {"delta/mode": "append"}),
     Word("overwrite_schema", True, {"delta/overwrite_schema": True}),
     Word("writer_engine", "rust", {}),
-    Word("client_options", {"timeout": "30s"}, None),
+    Word("client_options", {"timeout": "30s"}, {}, warns=True),
+    Word("client_options", {"proxy_url": "http://proxy"}, None),
     Word("table_config", _PROPERTIES, {"delta/configuration": _PROPERTIES}),
-    Word("client_options", dagster_delta.ClientConfig(timeout="30s"), None),
+    Word("client_options", dagster_delta.ClientConfig(allow_http=True), {}),
+    Word(
+        "client_options",
+        dagster_delta.ClientConfig(backoff_config=dagster_delta.BackoffConfig(base=1.2)),
+        {},
+        warns=True,
+    ),
     Word("custom_metadata", {"a": "b"}, _texts({"a": "b"})),
     Word("writer_properties", _CODEC, _CODEC_PROPERTY),
 ]
@@ -315,3 +322,25 @@ def test_every_word_of_a_swap_in_is_listed() -> None:
             assert set(manager.output_translations) <= listed
             assert set(manager.input_translations) <= {word.key for word in INPUTS[package]}
             assert set(manager.field_translations) <= {word.key for word in FIELDS[package]}
+
+
+def test_values_of_dagster_delta_become_mappings_for_metadata() -> None:
+    clause = dagster_delta.WhenMatchedUpdate(predicate="s.n > 1", updates={"n": "s.n"})
+    operations = dagster_delta.MergeOperationsConfig(when_matched_update=[clause])
+    dumped = operations.model_dump()
+    assert dumped["when_matched_update"] == [{"predicate": "s.n > 1", "updates": {"n": "s.n"}}]
+    manager = manager_of("dagster-delta")
+    assert manager.read_metadata({"merge_operations_config": dumped}, "the metadata") == (
+        manager.read_metadata({"merge_operations_config": operations}, "the metadata")
+    )
+
+
+def test_storage_configs_become_mappings_for_other_libraries() -> None:
+    backoff = dagster_delta.BackoffConfig(base=1.5, init_backoff="1s")
+    config = dagster_delta.ClientConfig(timeout="3s", backoff_config=backoff)
+    assert dagster_delta.S3Config(region="eu").model_dump() == {"region": "eu"}
+    assert config.str_dict() == {
+        "timeout": "3s",
+        "backoff_config.base": "1.5",
+        "backoff_config.init_backoff": "1s",
+    }

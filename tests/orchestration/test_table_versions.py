@@ -24,9 +24,9 @@ from delta_ops.orchestration import (
     add_table_metadata,
     external_table,
 )
+from delta_ops.orchestration.markdown import console_url, place_link
 from delta_ops.orchestration.metadata import (
     column_schema,
-    console_url,
     definition_metadata,
     row_count,
 )
@@ -38,6 +38,7 @@ from delta_ops.protocol.schema import (
     StructType,
     schema_to_json,
 )
+from tests.orchestration.rendered_markdown import links, tokens
 
 ROWS = pa.table({"x": [1, 2, 3]})
 NO_TAGS: Mapping[str, str] = {}
@@ -168,6 +169,46 @@ def test_a_place_has_a_link_to_its_console(uri: str, link: str | None) -> None:
     metadata = definition_metadata("orders", uri)
     assert metadata["dagster/uri"] == dg.MetadataValue.text(uri)
     assert metadata.get("delta/browse") == (link and dg.MetadataValue.url(link))
+
+
+@pytest.mark.parametrize(
+    ("uri", "shown", "targets"),
+    [
+        pytest.param("s3://bucket/t", "s3://bucket/t", [], id="no page"),
+        pytest.param(
+            "gs://bucket/my table",
+            "gs://bucket/my table",
+            ["https://console.cloud.google.com/storage/browser/bucket/my%20table"],
+            id="a page of a console",
+        ),
+        pytest.param("https://host/a)b", "https://host/a)b", ["https://host/a%29b"], id="a link"),
+        pytest.param("s3://key:secret@bucket/t", "s3://bucket/t", [], id="a secret"),
+        pytest.param("/lake/`a`", "/lake/`a`", [], id="backticks in a name"),
+    ],
+)
+def test_the_place_on_a_card_is_a_link_if_a_browser_can_open_it(
+    uri: str, shown: str, targets: list[str]
+) -> None:
+    text = place_link(uri)
+    assert [each.content for each in tokens(text) if each.type == "code_inline"] == [shown]
+    assert links(text) == targets
+
+
+@pytest.mark.parametrize("is_placed", [False, True], ids=["not in the definition", "in both"])
+def test_the_card_names_the_place_of_the_table_unless_the_definition_does(
+    tmp_path: Path, instance: dg.DagsterInstance, is_placed: bool
+) -> None:
+    """The page of an asset hides the `dagster/uri` of events."""
+    place = str(tmp_path / "orders")
+
+    @dg.asset(metadata={"dagster/uri": place} if is_placed else {})
+    def orders() -> pa.Table:
+        return ROWS
+
+    assert materialize([orders], tmp_path, instance).success
+    card = str(latest(instance, "orders").metadata["delta/card"].value)
+    shown = [each.content for each in tokens(card) if each.type == "code_inline"]
+    assert shown == ([] if is_placed else [place])
 
 
 def test_a_materialization_and_the_definition_name_one_table(

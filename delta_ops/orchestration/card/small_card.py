@@ -2,7 +2,8 @@
 
 Each event that shows a table has it. Dagster's UI shows Markdown below 1,000 characters in place,
 without a click, so the card stays below. It needs the snapshot only, and no further request to the
-store.
+store. The page of an asset shows the `dagster/uri` of its definition only, so the card is where a
+table without one shows its place.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from delta_ops.log import Snapshot
 from delta_ops.maintenance.optimize.plan import small_file_limit
 from delta_ops.maintenance.optimize.small_files import target_size_bytes
 from delta_ops.orchestration.card.plots import BAD, GOOD, SIZE_BOUNDS, TEXT
+from delta_ops.orchestration.markdown import place_link
 from delta_ops.units import count_text, size_text
 
 MAX_LENGTH = 999
@@ -25,11 +27,13 @@ _MAX_BINS = 8
 _WIDTH, _MAX_STEP, _TOP, _BOTTOM = 220, 40, 18, 46
 
 
-def small_card(snapshot: Snapshot, num_rows: int | None) -> str:
+def small_card(snapshot: Snapshot, num_rows: int | None, *, is_placed: bool = False) -> str:
     """The card of a table, as Markdown.
 
     Args:
         num_rows: None if unknown.
+        is_placed: Whether the asset's definition shows the place of the table, so that the card
+            does not.
     """
     figures = [
         f"version {snapshot.version}",
@@ -37,7 +41,7 @@ def small_card(snapshot: Snapshot, num_rows: int | None) -> str:
         count_text(snapshot.num_files, "file"),
         size_text(snapshot.size_bytes),
     ]
-    line = f"**{', '.join(figures)}**"
+    line = f"**{', '.join(figures)}**" + ("" if is_placed else f" in {place_link(snapshot.uri)}")
     if not 0 < snapshot.num_files <= _MAX_FILES:
         return line
     card = f"{line}\n\n{_picture(snapshot)}"

@@ -125,8 +125,9 @@ class _OutputReport:
         compat.set_data_version(self._context, data_version(self._reported, newest, branch_id))
         context = self._context
         name = context.asset_key.to_user_string() if context.has_asset_key else None
+        is_placed = "dagster/uri" in context.definition_metadata
         metadata = {
-            **table_metadata(self._reported, name),
+            **table_metadata(self._reported, name, is_placed=is_placed),
             **commit_metadata(self._results),
             **self._lineage_metadata(),
         }

@@ -95,6 +95,9 @@ class OutputSettings:
     """More fields of the commit's `commitInfo`."""
     keep_index: bool = False
     """Whether a new table gets a column for an unnamed pandas index with information."""
+    partitions_new_table: bool = False
+    """Whether a new table is partitioned by the columns of `partition_expr`, unless `partition_by`
+    names others."""
     owns_table: bool = False
     """Whether the partition of the run has a table of its own."""
     is_audited: bool = False

@@ -26,6 +26,7 @@ from delta_ops.orchestration.io_manager.output_txns import (
     user_metadata,
     write_txns,
 )
+from delta_ops.orchestration.io_manager.partition_expression import partition_columns
 from delta_ops.orchestration.io_manager.type_handlers import (
     has_handler,
     is_spark_data,
@@ -252,6 +253,16 @@ class OutputWriter:
         )
         return {**(configuration or {}), _MAPPING_MODE: "name"}
 
+    def _partition_by(self, rows: Any, transaction: Transaction) -> Sequence[str] | None:
+        """The partition columns of the table; None keeps them, and gives a new table none."""
+        settings, expression = self.settings, self.settings.partition_expr
+        is_chosen = settings.partition_by is not None or not settings.partitions_new_table
+        if is_chosen or expression is None or transaction.snapshot is not None:
+            return settings.partition_by
+        by_dimension = {"": expression} if isinstance(expression, str) else expression
+        texts = [by_dimension[dimension] for dimension in sorted(by_dimension)]
+        return partition_columns(texts, schema_of_rows(rows)) or None
+
     def _rows_of_partitions(self, transaction: Transaction, data: Any) -> Predicate | None:
         """The rows of the run's partitions; None for an asset without partitions."""
         context = self.context
@@ -269,7 +280,7 @@ class OutputWriter:
             txns=txns,
             among=self._rows_of_partitions(transaction, data),
             merge_schema=settings.merge_schema,
-            partition_by=settings.partition_by,
+            partition_by=self._partition_by(data, transaction),
             configuration=self._configuration(data, transaction),
             user_metadata=user_metadata(step_output(self.context), settings.user_metadata),
             hooks=self.hooks,
@@ -291,7 +302,7 @@ class OutputWriter:
         transaction.commit_texts = settings.commit_info or {}
         options: dict[str, Any] = {
             "mode": mode,
-            "partition_by": settings.partition_by,
+            "partition_by": self._partition_by(data, transaction),
             "replace_where": replaced,
             "merge_schema": settings.merge_schema,
             "overwrite_schema": settings.overwrite_schema,

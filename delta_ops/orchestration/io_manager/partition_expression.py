@@ -11,7 +11,7 @@ Other functions are not supported for this reason.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -38,6 +38,8 @@ _PER_SECOND = {
 }
 _INTEGERS = ("byte", "short", "integer", "long")
 _TIMES = ("timestamp", "timestamp_ntz", "date")
+_OF_FOLDERS = (*_INTEGERS, "date", "string", "boolean")
+"""Types of partition columns with few values."""
 _EPOCH, _MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
 
 
@@ -73,6 +75,23 @@ def parse_expression(text: str, schema: StructType) -> PartitionExpression:
         return PartitionExpression(text=text, path=path, type_name=column_type, first=None)
     type_name, first = _function(text, function, unit, column_type)
     return PartitionExpression(text=text, path=path, type_name=type_name, first=first)
+
+
+def partition_columns(expressions: Sequence[str], schema: StructType) -> tuple[str, ...]:
+    """The columns of these expressions that a new table can have as partition columns.
+
+    Left out are instants and decimal fractions, because each value would be a folder, fields of
+    structs, and functions of a column. Empty if the table would have no other columns.
+    """
+    names = []
+    for text in expressions:
+        path, function, _ = _parse_over(text, schema)
+        if function is None and len(path) == 1:
+            field = _find(text, path[0], schema)
+            data_type = field.data_type
+            if isinstance(data_type, PrimitiveType) and data_type.name in _OF_FOLDERS:
+                names.append(field.name)
+    return tuple(dict.fromkeys(names)) if len(set(names)) < len(schema.fields) else ()
 
 
 def next_value(value: Any) -> Any:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import NoReturn
 
-from delta_ops.errors import InvalidRequestError
 from delta_ops.orchestration.swap_in.delta_forks import (
     DeltaLakeIOManager,
     DeltaLakePolarsIOManager,
@@ -27,6 +25,7 @@ from delta_ops.orchestration.swap_in.merge_operations import (
 from delta_ops.orchestration.swap_in.merge_translations import MergeConfig, MergeType
 from delta_ops.orchestration.swap_in.storage_configs import (
     AzureConfig,
+    BackoffConfig,
     ClientConfig,
     GcsConfig,
     LocalConfig,
@@ -38,6 +37,7 @@ __all__ = [
     "DELTA_DATETIME_FORMAT",
     "DELTA_DATE_FORMAT",
     "AzureConfig",
+    "BackoffConfig",
     "BaseDeltaLakeIOManager",
     "ClientConfig",
     "DeltaLakePolarsIOManager",
@@ -62,17 +62,6 @@ __all__ = [
     "WhenNotMatchedInsertAll",
     "WriteMode",
 ]
-
-
-def __getattr__(name: str) -> NoReturn:
-    """Explain why a name of the package is absent."""
-    if name == "BackoffConfig":
-        raise InvalidRequestError(
-            f"{__name__} has no BackoffConfig, because the storage clients have their own rules "
-            "for retries; leave it out"
-        )
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
 
 DELTA_DATETIME_FORMAT = "%Y-%m-%d %H:%M:%S"
 DELTA_DATE_FORMAT = "%Y-%m-%d"

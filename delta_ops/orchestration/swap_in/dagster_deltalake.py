@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Any
 
 from delta_ops.orchestration.swap_in.delta_forks import (
     DeltaLakeIOManager,
@@ -58,5 +59,5 @@ class WriterEngine(StrEnum):
 DeltalakeBaseArrowTypeHandler = TypesOfForks
 
 
-class DeltaLakePyArrowTypeHandler(TypesOfForks):
+class DeltaLakePyArrowTypeHandler(TypesOfForks[Any]):
     """A type handler for `type_handlers()`."""

@@ -158,6 +158,21 @@ class PolarsDeltaIOManager(RenamedIOManager):
         "partition_expr": "partition_by",
     }
     needs_root: ClassVar[bool] = False
+    their_hooks: ClassVar[Sequence[str]] = (
+        "write_df_to_path",
+        "sink_df_to_path",
+        "scan_df_from_path",
+        "dump_to_path",
+        "load_from_path",
+        "load_partitions",
+        "get_metadata",
+        "get_path_for_partition",
+        "get_asset_relative_path",
+        "get_delta_version_to_load",
+        "get_partition_filters",
+        "get_predicate",
+        "make_safe_partition_path",
+    )
     # The names of fields in the config of a run; `_our_fields` translates them.
     base_dir: str | None = Field(default=None, description="Folder or URI of the tables.")
     mode: str | None = Field(default=None, description="How outputs treat existing rows.")
@@ -283,8 +298,65 @@ class PolarsDeltaIOManager(RenamedIOManager):
 
         return pl.DataFrame
 
+    @staticmethod
+    def get_partition_filters(
+        context: dg.InputContext | dg.OutputContext,
+    ) -> Sequence[tuple[str, str, Sequence[str]]]:
+        """The partitions of a step as filters of deltalake: (column, "in", keys).
+
+        For code of assets that calls deltalake; delta_ops itself reads the partitions' windows.
+        """
+        return [(column, "in", keys) for column, _, keys in _keys_by_column(context)]
+
+    @staticmethod
+    def get_predicate(context: dg.InputContext | dg.OutputContext) -> str | None:
+        """The partitions of a step as SQL; None without `partition_by`.
+
+        For code of assets that calls deltalake; delta_ops itself reads the partitions' windows.
+        """
+        conditions = []
+        for column, dimension, keys in _keys_by_column(context):
+            literals = [_literal(key, dimension, context) for key in keys]
+            is_equality = dimension is None and len(keys) == 1
+            choice = f"= {literals[0]}" if is_equality else f"in ({', '.join(literals)})"
+            conditions.append(f"{column} {choice}")
+        return " AND ".join(conditions) or None
+
 
 BasePolarsUPathIOManager = PolarsDeltaIOManager
+
+
+def _keys_by_column(
+    context: dg.InputContext | dg.OutputContext,
+) -> list[tuple[str, str | None, list[str]]]:
+    """The columns of `partition_by`; for each its dimension, if there are several, and its keys."""
+    described = context if isinstance(context, dg.OutputContext) else context.upstream_output
+    partition_by = described.definition_metadata.get("partition_by") if described else None
+    if partition_by is None or not context.has_asset_partitions:
+        return []
+    keys = list(context.asset_partition_keys)
+    if isinstance(partition_by, str):
+        return [(partition_by, None, keys)]
+    found: dict[str, dict[str, None]] = {}
+    for key in keys:
+        if not isinstance(key, dg.MultiPartitionKey):
+            raise InvalidRequestError(
+                f"partition_by {partition_by!r} is a mapping, but the partitions have one "
+                "dimension; give the column"
+            )
+        for dimension, part in key.keys_by_dimension.items():
+            found.setdefault(dimension, {})[part] = None
+    return [(partition_by[name], name, list(parts)) for name, parts in found.items()]
+
+
+def _literal(key: str, dimension: str | None, context: dg.InputContext | dg.OutputContext) -> str:
+    """A partition key as SQL: the key of a time window is a date."""
+    partitions = context.asset_partitions_def
+    if dimension is not None and isinstance(partitions, dg.MultiPartitionsDefinition):
+        partitions = partitions.get_partitions_def_for_dimension(dimension)
+    kind = "DATE " if isinstance(partitions, dg.TimeWindowPartitionsDefinition) else ""
+    escaped = key.replace("'", "''")
+    return f"{kind}'{escaped}'"
 
 
 def _partition_path(partition: str) -> list[str]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from dataclasses import replace
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import dagster as dg
 import pyarrow as pa
@@ -15,6 +16,7 @@ from delta_ops.orchestration import dagster_compat as compat
 from delta_ops.orchestration.io_manager.input_versions import InputVersion
 from delta_ops.orchestration.io_manager.op_values import load_op_value, store_op_value
 from delta_ops.orchestration.io_manager.output_report import WrittenOutput
+from delta_ops.orchestration.io_manager.output_settings import OutputSettings
 from delta_ops.orchestration.swap_in.io_manager import (
     RenamedIOManager,
     num_rows_of,
@@ -61,8 +63,26 @@ _SETTINGS: Translations = {
 }
 
 
-class TypesOfForks:
+_T = TypeVar("_T")
+_HANDLER_METHODS = ("from_arrow", "to_arrow", "supported_types", "handle_output", "load_input")
+
+
+class TypesOfForks(Generic[_T]):
     """A type handler of these packages; delta_ops supports its types by itself."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Reject a subclass whose methods nothing would call.
+
+        Raises:
+            InvalidRequestError: The subclass converts rows by itself.
+        """
+        super().__init_subclass__(**options)
+        overridden = [name for name in _HANDLER_METHODS if name in vars(cls)]
+        if overridden:
+            raise InvalidRequestError(
+                f"class {cls.__name__} overrides {', '.join(overridden)}, which delta_ops does not "
+                "call; write a TypeHandler and call register_type_handler with it"
+            )
 
 
 class DeltaLakeIOManager(RenamedIOManager):
@@ -76,6 +96,7 @@ class DeltaLakeIOManager(RenamedIOManager):
         "merge_operations_config": translate_merge_operations,
     }
     their_words: ClassVar[Mapping[str, str]] = WORDS_OF_SCHEMA_MODE
+    their_hooks: ClassVar[Sequence[str]] = ("create_io_manager",)
     input_translations: ClassVar[Translations] = {
         "table_version": translate_version,
         "predicate": rename("delta/predicate"),
@@ -117,9 +138,13 @@ class DeltaLakeIOManager(RenamedIOManager):
         super().__init__(**config)
 
     @staticmethod
-    def type_handlers() -> Sequence[TypesOfForks]:
+    def type_handlers() -> Sequence[TypesOfForks[Any]]:
         """No further type handlers."""
         return []
+
+    def settings_of(self, context: dg.OutputContext) -> OutputSettings:
+        """The settings of an output; a new table is partitioned by the columns of its asset."""
+        return replace(super().settings_of(context), partitions_new_table=True)
 
     def handle_op_output(self, context: dg.OutputContext, obj: Any) -> None:
         """Store the output of an op as a table, if it names one, or else by pickle.

@@ -50,8 +50,26 @@ class RenamedIOManager(DeltaIOManager):
     read at the latest version."""
     their_words: ClassVar[Mapping[str, str]] = {}
     """Names of the other integration for ours, in messages."""
+    their_hooks: ClassVar[Sequence[str]] = ()
+    """Methods that the other integration calls, and delta_ops does not."""
     root_field: ClassVar[str] = "root_uri"
     schema_field: ClassVar[str] = "schema"
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Reject a subclass whose methods nothing would call.
+
+        Raises:
+            InvalidRequestError: The subclass overrides a method of the other integration.
+        """
+        super().__init_subclass__(**options)
+        hooks = getattr(super(cls, cls), "their_hooks", ())
+        overridden = [name for name in hooks if name in vars(cls)]
+        if overridden:
+            raise InvalidRequestError(
+                f"class {cls.__name__} overrides {', '.join(overridden)}, which delta_ops does not "
+                "call; change rows in the asset, name tables in table_name, add metadata in "
+                "event_metadata, or add a type with register_type_handler"
+            )
 
     def __init__(self, **config: Any) -> None:
         super().__init__(**self._our_fields(config))
@@ -82,6 +100,8 @@ class RenamedIOManager(DeltaIOManager):
         if isinstance(options, StorageConfig):
             fields["storage_options"] = options.storage_options(fields.get("root"))
         client_options = fields.pop("client_options", None)
+        if isinstance(client_options, Mapping):
+            client_options = ClientConfig(**client_options)
         if client_options is not None and not isinstance(client_options, ClientConfig):
             raise InvalidRequestError(
                 f"client_options are of type {type(client_options).__name__}; give a ClientConfig"

@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from delta_ops.errors import InvalidRequestError
 
 
+class Dumped:
+    """A value of dagster-delta that becomes a mapping, for metadata."""
+
+    __slots__ = ()
+
+    def model_dump(self: Any) -> dict[str, Any]:
+        """The fields, as a mapping of plain values."""
+        return asdict(self)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OperationConfig:
+class OperationConfig(Dumped):
     """A clause with a condition."""
 
     predicate: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OperationAllConfig:
+class OperationAllConfig(Dumped):
     """A clause that takes all columns of the source, without excluded columns."""
 
     predicate: str | None = None
@@ -25,7 +35,7 @@ class OperationAllConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OperationWithUpdatesConfig:
+class OperationWithUpdatesConfig(Dumped):
     """A clause that sets columns to SQL expressions."""
 
     updates: Mapping[str, str]
@@ -61,7 +71,7 @@ class WhenNotMatchedBySourceUpdate(OperationWithUpdatesConfig):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MergeOperationsConfig:
+class MergeOperationsConfig(Dumped):
     """The clauses of a merge. They apply in the order of these fields."""
 
     when_not_matched_insert: Sequence[Any] | None = None
@@ -73,7 +83,7 @@ class MergeOperationsConfig:
     when_not_matched_by_source_update: Sequence[Any] | None = None
 
 
-_CLAUSES: Mapping[str, tuple[str, str]] = {
+CLAUSES: Mapping[str, tuple[str, str]] = {
     "when_not_matched_insert": ("not matched", "insert"),
     "when_not_matched_insert_all": ("not matched", "insert"),
     "when_matched_update": ("matched", "update"),
@@ -95,13 +105,13 @@ def merge_clauses(value: Any, where: str) -> list[dict[str, Any]]:
         InvalidRequestError: A field is unknown, or there is no clause.
     """
     found = [
-        {"when": _CLAUSES[name][0], "then": _CLAUSES[name][1], **_clause(each, f"{where}: {name}")}
-        for name, operations in _fields(value, _CLAUSES, where)
+        {"when": CLAUSES[name][0], "then": CLAUSES[name][1], **_clause(each, f"{where}: {name}")}
+        for name, operations in _fields(value, CLAUSES, where)
         for each in operations or ()
     ]
     if not found:
         raise InvalidRequestError(
-            f"{where} has no clause; give {', '.join(_CLAUSES)}. Nothing was written"
+            f"{where} has no clause; give {', '.join(CLAUSES)}. Nothing was written"
         )
     return found
 

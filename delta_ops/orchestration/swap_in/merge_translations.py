@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from delta_ops.errors import InvalidRequestError
-from delta_ops.orchestration.swap_in.merge_operations import merge_clauses
+from delta_ops.orchestration.swap_in.merge_operations import CLAUSES, Dumped, merge_clauses
 
 OUR_MERGE = (
     "use delta/mode merge, with delta/merge_keys or delta/merge_predicate, and with "
@@ -46,7 +46,7 @@ MERGE_FLAGS: Mapping[str, tuple[Mapping[str, str], bool]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MergeConfig:
+class MergeConfig(Dumped):
     """A merge of dagster-delta."""
 
     merge_type: MergeType | str
@@ -126,8 +126,15 @@ def unite_merge_flags(metadata: Mapping[str, Any], place: str) -> dict[str, Any]
     """Unite the merge flags in metadata of dagster-polars into one setting.
 
     Raises:
-        InvalidRequestError: A flag is neither True nor False, or the clauses are set twice.
+        InvalidRequestError: A flag is neither True nor False, the clauses are set twice, or a
+            clause of dagster-delta is set.
     """
+    unknown = [name for name in CLAUSES if name in metadata and name not in MERGE_FLAGS]
+    if unknown:
+        raise InvalidRequestError(
+            f"{place} have {unknown[0]}, which delta_ops does not read; {OUR_MERGE}. "
+            "Nothing was written"
+        )
     kept = {name: value for name, value in metadata.items() if name not in MERGE_FLAGS}
     flags = {name: metadata[name] for name in MERGE_FLAGS if metadata.get(name) is not None}
     if not flags:

@@ -6,7 +6,9 @@ Credentials may be `dg.EnvVar`s.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
@@ -41,9 +43,18 @@ class StorageConfig:
         """The options as they were given, for other libraries."""
         return {**self._options}
 
+    def model_dump(self) -> Mapping[str, Any]:
+        """The options as they were given, by the name that pydantic uses."""
+        return self.dict()
+
     def str_dict(self) -> Mapping[str, str]:
         """The options as strings, for other libraries."""
-        return {name: str(value) for name, value in self._options.items()}
+        texts: dict[str, str] = {}
+        for name, value in self._options.items():
+            parts = asdict(value).items() if isinstance(value, BackoffConfig) else ()
+            texts |= {f"{name}.{part}": str(each) for part, each in parts if each is not None}
+            texts |= {} if isinstance(value, BackoffConfig) else {name: str(value)}
+        return texts
 
     def storage_options(self, root: object) -> Mapping[str, Any]:
         """Translate to `storage_options`, and validate the address of the tables.
@@ -141,11 +152,53 @@ class GcsConfig(StorageConfig):
     hint = "Options of the client gcsfs go into storage_options={...}"
 
 
-class ClientConfig(StorageConfig):
-    """Options of the HTTP client; only `allow_http` is accepted."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackoffConfig:
+    """Waits between the attempts of a request, in `ClientConfig`."""
 
-    needless = frozenset({"allow_http"})  # the endpoint's scheme decides between HTTP and HTTPS
+    init_backoff: str | None = None
+    max_backoff: str | None = None
+    base: float | None = None
+
+
+_TUNING = frozenset(
+    {
+        "backoff_config",
+        "connect_timeout",
+        "default_content_type",
+        "http1_only",
+        "http2_keep_alive_interval",
+        "http2_keep_alive_timeout",
+        "http2_keep_alive_while_idle",
+        "http2_only",
+        "max_retries",
+        "OBJECT_STORE_CONCURRENCY_LIMIT",
+        "pool_idle_timeout",
+        "pool_max_idle_per_host",
+        "retry_timeout",
+        "timeout",
+        "user_agent",
+    }
+)
+"""Options that decide how fast requests are, and when a client gives up."""
+
+
+class ClientConfig(StorageConfig):
+    """Options of the HTTP client. None has an effect; some are rejected."""
+
+    # The endpoint's scheme decides between HTTP and HTTPS, and every commit is created exclusively.
+    needless = frozenset({"allow_http", "MOUNT_ALLOW_UNSAFE_RENAME"}) | _TUNING
     hint = "Timeouts and proxies are options of fsspec's clients, in storage_options={...}"
+
+    def _validate_options(self) -> None:
+        super()._validate_options()
+        tuning = [name for name in self._options if name in _TUNING]
+        if tuning:
+            warnings.warn(
+                f"client_options have {', '.join(tuning)}, which changes nothing: delta_ops uses "
+                f"fsspec's clients. {self.hint}",
+                stacklevel=2,
+            )
 
 
 _PROVIDERS: Mapping[str, type[StorageConfig]] = {
