@@ -2,9 +2,10 @@
 
     change the call   InvalidRequestError, UnknownColumnError, TableNotFoundError, TableExistsError,
                       VersionNotFoundError, UnsupportedFeatureError, MissingDependencyError,
-                      OutsideFileError
+                      OutsideFileError, SessionTokenError
     repair the table  LogCorruptError, LogPathError, DataFileError, DeletedMeanwhileError
-    run again         CommitConflictError, PublishConflictError, StaleRunError
+    run again         CommitConflictError, PublishConflictError, SessionConflictError,
+                      SessionEndedError, StaleRunError
     look first        CommitStateUnknownError
     open it again     TableReplacedError
     wait              StorageError, TableBusyError
@@ -46,6 +47,10 @@ class InvalidRequestError(DeltaOpsError):
 
 class UnknownColumnError(InvalidRequestError):
     """There is no column or field of this name."""
+
+
+class SessionTokenError(InvalidRequestError):
+    """The token is not the token of an open session of this table."""
 
 
 @contextmanager
@@ -235,6 +240,45 @@ class ReleaseConflictError(DeltaOpsError):
 
     def _sentence(self) -> str:
         return f"{self.release_set}: {self.reason}, so nothing was released. {self.cure}."
+
+
+class SessionConflictError(CommitConflictError):
+    """The rows of a session contradict a commit of main, or each other; nothing was committed."""
+
+    def __init__(
+        self,
+        table: str,
+        version: int,
+        reason: str,
+        kind: str = "",
+        evidence: tuple[str, ...] = (),
+        steps: tuple[str, ...] = (),
+        cure: str = "",
+    ) -> None:
+        """Store the conflict.
+
+        Args:
+            version: The commit of main, or the base version if two steps contradict each other.
+            reason: What contradicts what, as a sentence.
+            steps: The steps to run again, as far as they are known.
+        """
+        super().__init__(table, version, reason, kind, evidence)
+        self.args = (table, version, reason, kind, evidence, steps, cure)
+        self.steps, self.cure = steps, cure
+
+    def _sentence(self) -> str:
+        return f"{self.table}: {self.reason}. {self.cure}."
+
+
+class SessionEndedError(DeltaOpsError):
+    """The session takes no more rows from this writer; these rows are not in its commit."""
+
+    def __init__(self, table: str, session: str, reason: str, cure: str) -> None:
+        super().__init__(table, session, reason, cure)
+        self.table, self.session, self.reason, self.cure = table, session, reason, cure
+
+    def _sentence(self) -> str:
+        return f"{self.table}: session {self.session} {self.reason}. {self.cure}."
 
 
 class StaleRunError(DeltaOpsError):

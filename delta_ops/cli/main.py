@@ -38,6 +38,7 @@ from delta_ops.cli.tables import clone_command, convert_command, drop_command, m
 from delta_ops.cli.vacuum import vacuum_command
 from delta_ops.cli.versioning.refs import branch_command, refs_command, tag_command
 from delta_ops.cli.versioning.releases import release_command
+from delta_ops.cli.versioning.sessions import session_command
 from delta_ops.maintenance.registry import OPERATIONS
 from delta_ops.option_words import Surface, speaking
 
@@ -108,7 +109,17 @@ GROUPS: Mapping[str, Sequence[str]] = {
         "health",
         "advise",
     ),
-    "Change": ("alter", "tag", "branch", "release", "convert", "clone", "manifest", "drop"),
+    "Change": (
+        "alter",
+        "tag",
+        "branch",
+        "session",
+        "release",
+        "convert",
+        "clone",
+        "manifest",
+        "drop",
+    ),
     "Recover": ("restore", "revert", "repair"),
 }
 """The commands of each group; any other command is in the group of maintenance."""
@@ -169,6 +180,11 @@ EXAMPLES: Mapping[str, str] = {
     "restore": "restore lake/orders --version 3 --dry-run",
     "revert": "revert lake/orders 4 --dry-run",
     "schema": "schema lake/orders --export orders.parquet",
+    "session": "session lake/orders list",
+    "session abandon": "session lake/orders abandon 7d9f4c1e --dry-run",
+    "session commit": "session lake/orders commit 7d9f4c1e",
+    "session list": "session lake/orders list",
+    "session show": "session lake/orders show 7d9f4c1e",
     "show": "show lake/orders --version 3",
     "tag": "tag lake/orders create reports/2026-11 --version 3",
     "tag create": "tag lake/orders create reports/2026-11 --version 3",
@@ -232,6 +248,7 @@ for _command in (
     alter_command,
     tag_command,
     branch_command,
+    session_command,
     release_command,
     refs_command,
     convert_command,

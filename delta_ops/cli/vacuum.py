@@ -116,6 +116,8 @@ def _show(result: VacuumResult) -> None:
     if result.lost_holds:
         holds = count_text(result.lost_holds, "hold")
         say(f"Dropped {holds} of releases that were never made or were deleted.")
+    if result.expired_sessions:
+        say(f"Ended sessions that had expired: {', '.join(result.expired_sessions)}.")
     if not plan.has_work:
         say("Every file is still needed or too young to delete; nothing to do.")
         return

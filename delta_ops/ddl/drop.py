@@ -85,7 +85,7 @@ def drop_table(
 
     Raises:
         InvalidRequestError: The name does not match, there is another table below the root, or
-            the table has branches that are not published.
+            the table has branches that are not published, or sessions that have not ended.
         TableBusyError: Another call has not ended, or took over from this call.
         TableNotFoundError: There is no table.
         TableReplacedError: The table was deleted or replaced since this call began.
@@ -131,8 +131,13 @@ def _open(log: DeltaLog) -> Snapshot:
 
 
 def _validate_no_refs(log: DeltaLog) -> None:
-    """Reject a table with branches whose commits would be lost, or with releases."""
+    """Reject a table with branches or sessions whose commits would be lost, or with releases."""
     refs = refs_journal(log.storage).load().state
+    if refs.sessions:
+        raise InvalidRequestError(
+            f"{log.uri}: the table has sessions that have not ended ({', '.join(refs.sessions)}); "
+            "commit or abandon them, then drop the table"
+        )
     names = sorted(e.name for e in refs.branches.values() if e.published_version is None)
     if names:
         raise InvalidRequestError(

@@ -15,12 +15,14 @@ from delta_ops.log.history.history import HistoryEntry, load_history
 from delta_ops.log.history.time_travel import version_at
 from delta_ops.log.outside_files import OutsideFiles, OutsideRule
 from delta_ops.log.refs.branches import (
-    branch_id_of,
     branch_log_directory,
     find_branch,
     validate_exists,
 )
-from delta_ops.log.refs.refs import Branch, Tag, find_tag, parse_ref
+from delta_ops.log.refs.refs import Branch, Session, Tag, find_tag, parse_ref
+from delta_ops.log.refs.session_files import ForkPlace
+from delta_ops.log.refs.sessions import find_session, load_session_snapshot
+from delta_ops.log.refs.side_logs import is_side_log
 from delta_ops.log.segment import list_log
 from delta_ops.log.snapshot import Snapshot, open_snapshot
 from delta_ops.storage import Lock, RangeCache, Storage, open_storage
@@ -114,8 +116,9 @@ class DeltaLog:
     ) -> Snapshot:
         """Open the table at a version, a time, a tag or a branch, or at its latest version.
 
-        A time is UTC unless it has a zone; a date means its midnight. A tag or branch is given as a
-        ref, such as `tag:2026-11` or `branch:audit`; see `delta_ops.versioning`.
+        A time is UTC unless it has a zone; a date means its midnight. A tag, a branch or the rows
+        of a session are given as a ref, such as `tag:2026-11`, `branch:audit` or `session:<id>`;
+        see `delta_ops.versioning`.
 
         Raises:
             InvalidRequestError: The argument is not a version, time or ref, or several were given.
@@ -144,8 +147,8 @@ class DeltaLog:
 
     @property
     def main(self) -> DeltaLog:
-        """The table's own log; the same handle unless this log is a branch's."""
-        if branch_id_of(self.log_directory) is None:
+        """The table's own log; the same handle unless this log is of a branch or session."""
+        if not is_side_log(self.log_directory):
             return self
         log = copy(self)
         log.log_directory, log.base = LOG_DIRECTORY, None
@@ -162,8 +165,30 @@ class DeltaLog:
         log.base = main._open_base(branch)
         return log
 
+    def on_fork(self, place: ForkPlace, base: Snapshot) -> DeltaLog:
+        """The log of one writer of a session.
+
+        Args:
+            place: Where the log is.
+            base: The rows of the session that the writer sees.
+        """
+        log = copy(self)
+        log.log_directory, log.base = place.log_directory, base
+        return log
+
+    def open_session_base(self, session: Session) -> Snapshot:
+        """Open the base version of a session of this table.
+
+        Raises:
+            VersionNotFoundError: The version cannot be read, or belongs to another table.
+        """
+        return self.main._open_base(session)
+
     def _open_ref(self, ref: str) -> Snapshot:
         kind, name = parse_ref(ref)
+        if kind == "session":
+            session = find_session(self.storage, name)
+            return load_session_snapshot(self.open_session_base(session), session)
         if kind == "branch":
             return self.on_branch(find_branch(self.storage, name))._open()
         return self.main._open_tag(find_tag(self.storage, name))
@@ -176,13 +201,15 @@ class DeltaLog:
             )
         return snapshot
 
-    def _open_base(self, branch: Branch) -> Snapshot:
-        snapshot = self._open(branch.base_version)
-        if snapshot.metadata.id != branch.table_id:
+    def _open_base(self, ref: Branch | Session) -> Snapshot:
+        snapshot = self._open(ref.base_version)
+        if snapshot.metadata.id != ref.table_id:
+            kind = "branch" if isinstance(ref, Branch) else "session"
+            name = ref.name if isinstance(ref, Branch) else ref.id
             raise VersionNotFoundError(
                 self.uri,
-                f"branch {branch.name}",
-                "another table was created here after the branch",
+                f"{kind} {name}",
+                f"another table was created here after the {kind}",
             )
         return snapshot
 

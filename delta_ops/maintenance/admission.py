@@ -15,7 +15,7 @@ from delta_ops.errors import InvalidRequestError
 from delta_ops.log import Snapshot
 from delta_ops.log.delta_log import LOG_DIRECTORY
 from delta_ops.log.refs import refs
-from delta_ops.log.refs.branches import branch_id_of
+from delta_ops.log.refs.side_logs import is_side_log
 from delta_ops.protocol.table_definition import validate
 
 
@@ -25,8 +25,8 @@ def is_own_log(snapshot: Snapshot) -> bool:
 
 
 def is_of_branch(snapshot: Snapshot) -> bool:
-    """Whether the log belongs to a branch."""
-    return branch_id_of(snapshot.log_directory) is not None
+    """Whether the log belongs to a branch or session."""
+    return is_side_log(snapshot.log_directory)
 
 
 def validate_vacuumable(snapshot: Snapshot) -> None:
@@ -58,7 +58,7 @@ def validate_log_deletable(snapshot: Snapshot) -> None:
 
     Raises:
         UnsupportedFeatureError: It uses a feature, or has a `_delta_ops` format, unknown here.
-        InvalidRequestError: The log belongs to a branch, which needs all its commits.
+        InvalidRequestError: The log belongs to a branch or session, which needs all its commits.
     """
     if is_of_branch(snapshot):
         raise InvalidRequestError(

@@ -16,6 +16,7 @@ from delta_ops.errors import LogCorruptError, VersionNotFoundError
 from delta_ops.log import Snapshot
 from delta_ops.log.checkpoint.incomplete import misleading_files
 from delta_ops.log.refs.branches import BRANCHES_DIRECTORY
+from delta_ops.log.refs.session_files import SESSIONS_DIRECTORY
 from delta_ops.log.segment import LogListing
 from delta_ops.maintenance.kept_versions import KeptVersions, ref_of_error
 from delta_ops.maintenance.log_cleanup.act import plan_of_listed, plan_of_log
@@ -97,7 +98,7 @@ def load_facts(
 def _refusing(
     refused: dict[str, tuple[str, ...]], operation: str, snapshot: Snapshot
 ) -> Iterator[None]:
-    """Refuse an operation that must keep a tag or branch whose version cannot be read."""
+    """Refuse an operation that must keep a ref whose version cannot be read."""
     try:
         yield
     except VersionNotFoundError as error:
@@ -106,7 +107,7 @@ def _refusing(
             raise
         reason = f"{ref}, which cannot be read"
     except LogCorruptError as error:
-        if not error.file.startswith(f"{BRANCHES_DIRECTORY}/"):
+        if not error.file.startswith((f"{BRANCHES_DIRECTORY}/", f"{SESSIONS_DIRECTORY}/")):
             raise
         reason = f"{error.file}, which is missing"
     else:

@@ -4,25 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from delta_ops.errors import VersionNotFoundError
 from delta_ops.log import DeltaLog
-from delta_ops.log.refs.refs import Branch, Refs, refs_journal
+from delta_ops.log.refs.refs import Branch, Refs, Session, refs_journal
 from delta_ops.storage import Storage
-from delta_ops.versioning.branches import delete_expired_branches, drop_branch, is_over
+from delta_ops.versioning.branches import drop_branch
+from delta_ops.versioning.ended_refs import end_expired_refs
+from delta_ops.versioning.lifetime import is_over
 from delta_ops.versioning.releases.holds import drop_lost_holds
 
-_DELETE = {"tag": "delete_tag", "branch": "delete_branch", "release": "delete_releases"}
-"""The function that deletes a ref, by its kind."""
+_CURES = {
+    "tag": "delete the tag with versioning.delete_tag",
+    "branch": "delete the branch with versioning.delete_branch",
+    "release": "delete the release with versioning.delete_releases",
+    "session": "abandon the session",
+}
+"""How to let go of a ref, by its kind."""
 
 
 class Kept(NamedTuple):
-    """Versions and branches that must stay readable."""
+    """Versions, branches and sessions that must stay readable."""
 
     versions: frozenset[int]
-    """Versions of main: from the caller, of tags and holds, and base versions of branches."""
+    """Versions of main: from the caller, of tags and holds, and base versions of branches and
+    sessions."""
     branches: tuple[Branch, ...]
+    sessions: tuple[Session, ...]
 
 
 class DroppedRefs(NamedTuple):
@@ -30,20 +39,29 @@ class DroppedRefs(NamedTuple):
 
     branches: tuple[str, ...] = ()
     """Names of the branches that had expired a day ago or earlier."""
+    sessions: tuple[str, ...] = ()
+    """Ids of the sessions that had expired a day ago or earlier."""
     lost_holds: int = 0
     """Number of holds of releases that were never made or were deleted."""
 
+    @property
+    def figures(self) -> dict[str, Any]:
+        """These refs as fields of `VacuumResult`."""
+        return {
+            "expired_branches": self.branches,
+            "expired_sessions": self.sessions,
+            "lost_holds": self.lost_holds,
+        }
+
 
 def drop_refs(log: DeltaLog, now_ms: int) -> DroppedRefs:
-    """Drop expired branches and lost holds.
+    """Drop expired branches, expired sessions and lost holds.
 
     Args:
         now_ms: By the store's clock, because a wrong clock of this machine must not end a branch.
     """
-    return DroppedRefs(
-        delete_expired_branches(log.storage, lambda: now_ms),
-        len(drop_lost_holds(log, lambda: now_ms)),
-    )
+    branches, sessions = end_expired_refs(log, lambda: now_ms)
+    return DroppedRefs(branches, sessions, len(drop_lost_holds(log, lambda: now_ms)))
 
 
 class KeptVersions(Collection[int]):
@@ -68,9 +86,10 @@ class KeptVersions(Collection[int]):
         refs = refs_journal(self._storage).load().state
         if vacuum_at_ms is not None:
             for branch in refs.branches.values():
-                refs = drop_branch(refs, branch) if is_over(branch, vacuum_at_ms) else refs
+                if is_over(branch.expires_ms, vacuum_at_ms):
+                    refs = drop_branch(refs, branch)
         versions = frozenset(self._chosen) | frozenset(_names_by_version(refs))
-        return Kept(versions, tuple(refs.branches.values()))
+        return Kept(versions, tuple(refs.branches.values()), tuple(refs.sessions.values()))
 
     def load(self) -> frozenset[int]:
         """The versions at this moment."""
@@ -99,8 +118,8 @@ def naming_refs(storage: Storage) -> Iterator[None]:
         raise VersionNotFoundError(
             error.table,
             f"{error.requested} ({name})",
-            f"{error.reason}; nothing was deleted. Restore the log from a backup, or delete the "
-            f"{kind} with versioning.{_DELETE[kind]}",
+            f"{error.reason}; nothing was deleted. Restore the log from a backup, or "
+            f"{_CURES[kind]}",
         ) from error
 
 
@@ -112,6 +131,8 @@ def ref_of_error(storage: Storage, error: VersionNotFoundError) -> str | None:
 
 def _names_by_version(refs: Refs) -> dict[int, str]:
     """A ref of each version, such as `tag 2026-11`."""
+    sessions = {each.base_version: f"session {each.id}" for each in refs.sessions.values()}
     held = {hold.version: f"release of {hold.release_set}" for hold in refs.holds.values()}
     bases = {branch.base_version: f"branch {branch.name}" for branch in refs.branches.values()}
-    return held | bases | {tag.version: f"tag {tag.name}" for tag in refs.tags.values()}
+    tags = {tag.version: f"tag {tag.name}" for tag in refs.tags.values()}
+    return sessions | held | bases | tags

@@ -1,8 +1,8 @@
-"""Rules for branches: features that exclude branches, and the reads that a commit records.
+"""Rules for branches and sessions: excluded features, and the reads that a commit records.
 
-A commit to a branch records the rows that it read. When the branch is published, the commits of
-main since the base version are checked against these reads, as if all commits of the branch were
-one transaction.
+A commit to a branch or session records the rows that it read. When the branch is published, or the
+session is committed, the commits of main since the base version are checked against these reads, as
+if all recorded commits were one transaction.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from delta_ops.protocol.file_paths import canonical_path
 from delta_ops.protocol.predicate import TRUE, parse_predicate
 from delta_ops.protocol.predicate.text import predicate_text
 from delta_ops.protocol.table_definition import TableDefinition, validate
-from delta_ops.transaction.changes import Read
+from delta_ops.transaction.changes import Draft, Read
 
 READS = "branchReads"
 """Field of `commitInfo` in the log of a branch: the rows that the commit read, as JSON."""
@@ -42,15 +42,30 @@ def validate_branchable(definition: TableDefinition, *, table: str) -> None:
     validate(definition, "write", table=table, engine=None)
     if definition.has("rowTracking"):
         raise InvalidRequestError(
-            f"{table}: a table with the feature rowTracking cannot have branches, because the rows "
-            "of a branch would get ids and versions that main gives to other rows; write to a copy "
-            "of the table instead"
+            f"{table}: a table with the feature rowTracking cannot have branches or sessions, "
+            "because their rows would get ids and versions that main gives to other rows; write to "
+            "a copy of the table instead"
         )
     if names := [column.name for column in identity_columns(definition.schema)]:
         raise InvalidRequestError(
-            f"{table}: a table with identity columns ({', '.join(names)}) cannot have branches, "
-            "because a branch and main would give the same values to different rows; write to a "
-            "copy of the table instead"
+            f"{table}: a table with identity columns ({', '.join(names)}) cannot have branches or "
+            "sessions, because these and main would give the same values to different rows; write "
+            "to a copy of the table instead"
+        )
+
+
+def validate_session_draft(draft: Draft, *, table: str) -> None:
+    """Reject a commit to a session that does more than add and remove rows.
+
+    Raises:
+        InvalidRequestError: It changes the definition of the table, a domain, or the description of
+            a file, or it restores a file.
+    """
+    if draft.definition is not None or draft.domains or draft.named_again:
+        raise InvalidRequestError(
+            f"{table}: a session takes rows only, and this operation changes columns, properties "
+            "or descriptions of files, or restores files; run it on main before the session "
+            "begins, or use a branch"
         )
 
 

@@ -1,9 +1,9 @@
-"""Versioning: tags, branches and releases of tables, which vacuum and log clean-up keep.
+"""Versioning: tags, branches, sessions and releases of tables, which vacuum and log clean-up keep.
 
 They are stored beside the log, in `_delta_ops`; other engines neither see nor need them.
 """
 
-from delta_ops.log.refs.refs import Branch, Tag
+from delta_ops.log.refs.refs import Branch, Session, Tag
 from delta_ops.versioning.branch_diff import BranchDiff, diff_branch
 from delta_ops.versioning.branches import (
     create_branch,
@@ -26,8 +26,11 @@ from delta_ops.versioning.releases.release_set import (
     list_releases,
     open_release,
 )
+from delta_ops.versioning.session_commit import SessionResult
+from delta_ops.versioning.sessions import begin_session, list_sessions, open_session
 from delta_ops.versioning.tags import create_tag, delete_tag, list_tags
 from delta_ops.versioning.verify_refs import RefAtRisk, VerifiedRef, verify_refs
+from delta_ops.versioning.write_session import SessionStatus, SessionStep, WriteSession
 
 __all__ = [
     "Branch",
@@ -38,9 +41,15 @@ __all__ = [
     "Release",
     "ReleaseSet",
     "ReleasedTable",
+    "Session",
+    "SessionResult",
+    "SessionStatus",
+    "SessionStep",
     "TableChange",
     "Tag",
     "VerifiedRef",
+    "WriteSession",
+    "begin_session",
     "create_branch",
     "create_release",
     "create_tag",
@@ -53,9 +62,11 @@ __all__ = [
     "find_release",
     "list_branches",
     "list_releases",
+    "list_sessions",
     "list_tags",
     "open_branch",
     "open_release",
+    "open_session",
     "publish",
     "rename_branch",
     "roll_back_release",

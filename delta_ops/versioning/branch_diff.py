@@ -67,7 +67,7 @@ def diff_branch(table: TableOrPlace, branch: str) -> BranchDiff:
     own = log.on_branch(find_branch(log.storage, branch))
     head, base = own.snapshot(), own.base
     assert base
-    net = load_net_changes(own, branch_commits(own, head))
+    net = load_net_changes(base, branch_commits(own, head))
     return BranchDiff(
         branch=branch,
         base_version=base.version,

@@ -13,10 +13,10 @@ from datetime import date, timedelta
 from msgspec.structs import replace
 
 from delta_ops.arguments import validate_arguments
-from delta_ops.clock import DAY_MS, Clock, system_clock
+from delta_ops.clock import Clock, system_clock
 from delta_ops.errors import InvalidRequestError
-from delta_ops.log import DeltaLog, Snapshot, TableOrPlace, log_of
-from delta_ops.log.refs.branches import BRANCHES_DIRECTORY, branch_named, find_branch
+from delta_ops.log import DeltaLog, TableOrPlace, log_of
+from delta_ops.log.refs.branches import branch_named, find_branch
 from delta_ops.log.refs.journal import Change
 from delta_ops.log.refs.refs import (
     Branch,
@@ -26,17 +26,13 @@ from delta_ops.log.refs.refs import (
     time_by,
     validate_ref_name,
 )
-from delta_ops.log.segment import list_log
-from delta_ops.option_words import option
-from delta_ops.storage import Storage
 from delta_ops.transaction.branch_rules import validate_branchable
-from delta_ops.units import duration_text
+from delta_ops.versioning.lifetime import (
+    given_life_ms,
+    safe_life,
+    validate_life,
+)
 from delta_ops.versioning.version_to_keep import VersionToKeep
-
-_ALWAYS_MS = 2**62
-_MARGIN_MS = DAY_MS
-"""A branch expires this long before another engine's vacuum may delete its files, and our own
-maintenance deletes it this long after it expired."""
 
 
 def create_branch(
@@ -101,7 +97,9 @@ def create_branch(
     validate_branchable(snapshot.definition, table=log.uri)
     now_ms = time_by(clock)
     is_latest = version is None and timestamp is None and ref is None
-    life_ms = _life_ms(log, snapshot, is_latest, expires_in, enforce_retention, now_ms)
+    safe = safe_life(log, snapshot, is_latest=is_latest, now_ms=now_ms)
+    wanted_ms = safe.longest_ms if expires_in is None else given_life_ms(expires_in, "a branch")
+    life_ms = validate_life(wanted_ms, safe, snapshot, "a branch", enforce=enforce_retention)
     branch = Branch(
         id=str(uuid.uuid4()),
         name=name,
@@ -211,63 +209,6 @@ def rename_branch(
     return renamed
 
 
-def delete_expired_branches(storage: Storage, clock: Clock) -> tuple[str, ...]:
-    """Delete the branches that expired a day ago or earlier; returns their names.
-
-    Their files stay until a vacuum finds that they are old enough. A commit or publication that is
-    running notices that the branch was deleted.
-
-    Raises:
-        LogCorruptError, UnsupportedFeatureError, StorageError: As `Journal.append`.
-    """
-    deleted: list[str] = []
-
-    def decide(refs: Refs) -> Change[Refs] | None:
-        now_ms = clock()
-        expired = [each for each in refs.branches.values() if is_over(each, now_ms)]
-        deleted[:] = sorted(each.name for each in expired)
-        for each in expired:
-            refs = drop_branch(refs, each)
-        text = f"delete expired branches {', '.join(deleted)}"
-        return Change(state=refs, text=text) if expired else None
-
-    refs_journal(storage).append(decide, clock)
-    return tuple(deleted)
-
-
-def is_over(branch: Branch, now_ms: int) -> bool:
-    """Whether the next vacuum deletes a branch, because it expired a day ago or earlier."""
-    return branch.expires_ms < now_ms - _MARGIN_MS
-
-
-def delete_logs_of_deleted_branches(storage: Storage, horizon_ms: int) -> None:
-    """Delete the logs of branches that are not in the journal of refs, unless they are young.
-
-    The journal is read after the listing: a branch has its entry before it has a directory, and no
-    id is used twice.
-
-    Args:
-        horizon_ms: Keep a log that has a file of this time or later, because it may be in use.
-            Milliseconds since the Unix epoch.
-
-    Raises:
-        LogCorruptError, UnsupportedFeatureError: As `Journal.load`.
-        StorageError: The store failed.
-    """
-    directories = storage.list_directories(BRANCHES_DIRECTORY)
-    if not directories:
-        return
-    branches = refs_journal(storage).load().state.branches
-    for directory in directories:
-        if directory.rpartition("/")[2] in branches:
-            continue
-        files = list(storage.list_tree(directory))
-        if all(info.modified_ms < horizon_ms for info in files):
-            storage.delete_many(info.path for info in files)
-            inner = {info.path.rpartition("/")[0] for info in files}
-            storage.delete_empty([*sorted(inner, reverse=True), directory], _ALWAYS_MS)
-
-
 def existing_branch(refs: Refs, name: str, table: str) -> Branch:
     """The branch of a name.
 
@@ -317,45 +258,3 @@ def _validate_free(refs: Refs, name: str, table: str) -> None:
             f"{table}: there is a branch {name!r}; open it with open_branch, delete it, or choose "
             "another name"
         )
-
-
-def _life_ms(
-    log: DeltaLog,
-    base: Snapshot,
-    is_latest: bool,
-    expires_in: timedelta | None,
-    enforce_retention: bool,
-    now_ms: int,
-) -> int:
-    """How long the branch lives.
-
-    Raises:
-        InvalidRequestError: The life is negative, or longer than another engine's vacuum keeps the
-            files of the branch.
-    """
-    latest = base if is_latest else log.snapshot()
-    begun_ms = now_ms if is_latest else _replaced_ms(log, base, latest, now_ms)
-    retention_ms = latest.properties.deleted_file_retention_ms
-    longest_ms = begun_ms + retention_ms - _MARGIN_MS - now_ms
-    life_ms = longest_ms if expires_in is None else expires_in // timedelta(milliseconds=1)
-    if life_ms > 0 and (life_ms <= longest_ms or not enforce_retention):
-        return life_ms
-    if expires_in is not None and life_ms <= 0:
-        raise InvalidRequestError(f"a branch must live for some time, not for {expires_in}")
-    allowed = f"at most {duration_text(longest_ms)}" if longest_ms > 0 else "no time"
-    raise InvalidRequestError(
-        f"{log.uri}: a branch at version {base.version} is safe from vacuums of other engines for "
-        f"{allowed}: removed files stay for {duration_text(retention_ms)} "
-        "(delta.deletedFileRetentionDuration), less a day. Raise that property, or if only "
-        f"delta_ops vacuums this table, give {option('expires_in')} and "
-        f"{option('enforce_retention', False)}"
-    )
-
-
-def _replaced_ms(log: DeltaLog, base: Snapshot, latest: Snapshot, now_ms: int) -> int:
-    """When the commit after the base version may have removed files; 0 if that is unknown."""
-    if base.version == latest.version:
-        return now_ms
-    commits = list_log(log.storage, log.log_directory, from_version=base.version + 1).commits
-    follower = commits.get(base.version + 1)
-    return 0 if follower is None else min(follower.modified_ms, now_ms)

@@ -1,4 +1,4 @@
-"""Net changes: reduces the commits of a branch to one commit, and stages it.
+"""Net changes: reduces the commits of a branch or session to one commit, and stages it.
 
 Source: PROTOCOL.md, "Action Reconciliation" (a file is identified by its path and its vector).
 
@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delta_ops.errors import LogCorruptError
+from delta_ops.errors import InvalidRequestError, LogCorruptError
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.log.commit_file import Commit
 from delta_ops.protocol.actions import (
@@ -85,18 +85,20 @@ def branch_commits(own: DeltaLog, head: Snapshot) -> list[Commit]:
     return commits
 
 
-def load_net_changes(own: DeltaLog, commits: Sequence[Commit]) -> NetChanges:
-    """The net changes of the `branch_commits` of a branch."""
-    base = own.base
-    assert base
-    doubtful = _doubtful_files(commits, own.uri)
+def load_net_changes(base: Snapshot, commits: Sequence[Commit]) -> NetChanges:
+    """The net changes of commits that follow a base version.
+
+    Args:
+        commits: The `branch_commits` of a branch, or the fragments of a session, ascending.
+    """
+    doubtful = _doubtful_files(commits, base.uri)
     known = set()
     if doubtful:
         paths = pa.array({path for path, _ in doubtful}, pa.string())
         for files in base.stream_live([*ADD.names, CANONICAL_PATH]):
             named = files.filter(pc.is_in(files[CANONICAL_PATH], value_set=paths))
-            known |= {_file_key(each, own.uri) for each in add_files(named.select(ADD.names))}
-    return net_changes(commits, own.uri, known=doubtful & known)
+            known |= {_file_key(each, base.uri) for each in add_files(named.select(ADD.names))}
+    return net_changes(commits, base.uri, known=doubtful & known)
 
 
 def _file_key(file: FileAction, table: str) -> FileKey:
@@ -181,6 +183,43 @@ def stage_net_changes(
         AddChangeFiles(files=net.change_files),
         SetBackTxns(versions=net.txns),
         *(SetDomain(domain=domain) for domain in net.domains),
+    )
+
+
+def validate_feed(
+    base: Snapshot, head: Snapshot, commits: Sequence[Commit], net: NetChanges, kind: str
+) -> None:
+    """Reject commits that the change data feed cannot show as one commit.
+
+    Args:
+        kind: "branch" or "session", for messages.
+
+    Raises:
+        InvalidRequestError: Several commits change files and have change files, or files were
+            compacted.
+    """
+    if not (base.definition.has_change_feed or head.definition.has_change_feed):
+        return
+    changing = [each for each in commits if len(each.adds) or len(each.removes) or each.cdc]
+    if len(changing) > 1 and net.change_files:
+        raise InvalidRequestError(
+            f"{head.uri}: the {kind} has {len(changing)} commits that change files, and the change "
+            "data feed (delta.enableChangeDataFeed) needs the changed rows of one commit; make the "
+            f"changes in one commit on another {kind}, or append and overwrite only"
+        )
+    if any(not _changes_data(each) for each in changing):
+        raise InvalidRequestError(
+            f"{head.uri}: the {kind} has compacted files, which the change data feed "
+            "(delta.enableChangeDataFeed) would show as changed rows; make the changes on another "
+            f"{kind}, and compact main afterwards"
+        )
+
+
+def _changes_data(commit: Commit) -> bool:
+    """Whether all file actions of a commit change data."""
+    return all(
+        pc.all(pc.fill_null(actions["dataChange"], True), min_count=0).as_py()
+        for actions in (commit.adds, commit.removes)
     )
 
 

@@ -23,7 +23,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 
-import pyarrow.compute as pc
 from msgspec.structs import replace
 
 from delta_ops.arguments import validate_arguments
@@ -38,25 +37,25 @@ from delta_ops.errors import (
 )
 from delta_ops.events import OnEvent, ignore
 from delta_ops.log import DeltaLog, Snapshot, TableOrPlace, log_of
-from delta_ops.log.commit_file import Commit, read_txn_id
+from delta_ops.log.commit_file import Commit
 from delta_ops.log.refs.branches import find_branch
 from delta_ops.log.refs.journal import Change
 from delta_ops.log.refs.refs import Branch, Refs, refs_journal
-from delta_ops.log.segment import list_log
 from delta_ops.option_words import option
 from delta_ops.protocol.predicate import TRUE
-from delta_ops.storage.concurrency import run_parallel
 from delta_ops.transaction import DEFAULT_HOOKS, Hook, begin
 from delta_ops.transaction.branch_rules import reads_of, validate_branchable
 from delta_ops.transaction.changes import Read
 from delta_ops.transaction.races.missing_files import find_missing, validate_put_back
 from delta_ops.units import count_text
 from delta_ops.versioning.branches import put_branch
+from delta_ops.versioning.landed_commit import find_landed
 from delta_ops.versioning.net_changes import (
     NetChanges,
     branch_commits,
     load_net_changes,
     stage_net_changes,
+    validate_feed,
 )
 
 OPERATION = "PUBLISH BRANCH"
@@ -175,7 +174,8 @@ class _Publication:
             )
         with self._opening_again():
             commits = branch_commits(self.own, head)
-            net = load_net_changes(self.own, commits)
+            assert self.own.base
+            net = load_net_changes(self.own.base, commits)
             if self.branch.expires_ms < self.clock():
                 self._validate_files_exist(net)
             # An open branch has no publication in progress; `_commit` finds one that overlaps.
@@ -376,11 +376,7 @@ def find_publication(
     Raises:
         LogCorruptError, StorageError: As `DeltaLog.snapshot`.
     """
-    listing = list_log(log.storage, log.log_directory, from_version=base_version + 1)
-    versions = sorted(listing.commits)
-    ids = run_parallel(lambda each: read_txn_id(log.storage, listing.commits[each]), versions)
-    wanted = _txn_id(branch_id, branch_version)
-    return next((v for v, found in zip(versions, ids, strict=True) if found == wanted), None)
+    return find_landed(log, _txn_id(branch_id, branch_version), after_version=base_version)
 
 
 def _txn_id(branch_id: str, branch_version: int) -> str:
@@ -408,26 +404,4 @@ def _validate_publishable(
             f"{head.uri}: the branch has replaced the table, so it cannot be published; replace "
             "the table on main"
         )
-    if not (base.definition.has_change_feed or head.definition.has_change_feed):
-        return
-    changing = [each for each in commits if len(each.adds) or len(each.removes) or each.cdc]
-    if len(changing) > 1 and net.change_files:
-        raise InvalidRequestError(
-            f"{head.uri}: the branch has {len(changing)} commits that change files, and the change "
-            "data feed (delta.enableChangeDataFeed) needs the changed rows of one commit; make the "
-            "changes in one commit on another branch, or append and overwrite only"
-        )
-    if any(not _changes_data(each) for each in changing):
-        raise InvalidRequestError(
-            f"{head.uri}: the branch has compacted files, which the change data feed "
-            "(delta.enableChangeDataFeed) would show as changed rows; make the changes on another "
-            "branch, and compact main after the publication"
-        )
-
-
-def _changes_data(commit: Commit) -> bool:
-    """Whether all file actions of a commit change data."""
-    return all(
-        pc.all(pc.fill_null(actions["dataChange"], True), min_count=0).as_py()
-        for actions in (commit.adds, commit.removes)
-    )
+    validate_feed(base, head, commits, net, "branch")

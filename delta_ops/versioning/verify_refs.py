@@ -18,7 +18,7 @@ from delta_ops.arguments import validate_arguments
 from delta_ops.errors import LogCorruptError, VersionNotFoundError
 from delta_ops.log import DeltaLog, Snapshot, TableOrPlace, log_of
 from delta_ops.log.history.history import HistoryEntry, load_history
-from delta_ops.log.refs.refs import Branch, Hold, Refs, Tag, refs_journal
+from delta_ops.log.refs.refs import Branch, Hold, Refs, Session, Tag, refs_journal
 from delta_ops.log.segment import LogListing, list_log
 from delta_ops.transaction.commit.info import is_ours
 from delta_ops.transaction.races.missing_files import missing_paths
@@ -32,7 +32,7 @@ _NEVER_MS = 2**62
 _RETENTIONS = ("specifiedRetentionMillis", "defaultRetentionMillis")
 """Parameters of VACUUM START, the one that counts first."""
 
-Ref = Tag | Branch | Hold
+Ref = Tag | Branch | Session | Hold
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +63,8 @@ class RefAtRisk:
                 f"files of {self.ref}: list the missing files with verify_refs, and let only "
                 "delta_ops vacuum the table, or raise delta.deletedFileRetentionDuration"
             )
-        return f"{self.ref} has expired: publish or delete it"
+        verb = "commit or abandon" if self.ref.startswith("session:") else "publish or delete"
+        return f"{self.ref} has expired: {verb} it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +123,7 @@ def verify_refs(table: TableOrPlace) -> list[VerifiedRef]:
 def _sort(refs: Refs) -> Iterator[Ref]:
     yield from sorted(refs.tags.values(), key=lambda tag: tag.name)
     yield from sorted(refs.branches.values(), key=lambda branch: branch.name)
+    yield from sorted(refs.sessions.values(), key=lambda session: session.id)
     yield from _held_versions(refs.holds.values())
 
 
@@ -139,12 +141,14 @@ def _name(ref: Ref) -> str:
             return f"tag:{ref.name}"
         case Branch():
             return f"branch:{ref.name}"
+        case Session():
+            return f"session:{ref.id}"
         case Hold():
             return f"release of {ref.release_set}"
 
 
 def _version(ref: Ref) -> int:
-    return ref.base_version if isinstance(ref, Branch) else ref.version
+    return ref.base_version if isinstance(ref, Branch | Session) else ref.version
 
 
 def _verify(log: DeltaLog, latest: Snapshot, live: Collection[str], ref: Ref) -> VerifiedRef:
@@ -166,6 +170,8 @@ def _versions(log: DeltaLog, ref: Ref) -> Iterator[Snapshot]:
         own = log.on_branch(ref)
         assert own.base
         yield own.base
+    if isinstance(ref, Session):
+        yield log.open_session_base(ref)
     if isinstance(ref, Hold):
         yield open_held(log, ref.version, ref.table_id)
     else:
@@ -215,7 +221,7 @@ def _risk(
     unreferenced_ms = _unreferenced_ms(ref, snapshot, listing)
     return RefAtRisk(
         ref=_name(ref),
-        has_expired=isinstance(ref, Branch) and ref.expires_ms < now_ms,
+        has_expired=isinstance(ref, Branch | Session) and ref.expires_ms < now_ms,
         vacuums=tuple(
             sorted(
                 entry.version
@@ -236,7 +242,7 @@ def _unreferenced_ms(ref: Ref, snapshot: Snapshot, listing: LogListing) -> int:
         removed_ms = _NEVER_MS
     else:  # the log was cleaned up
         removed_ms = 0
-    return min(removed_ms, ref.created_ms) if isinstance(ref, Branch) else removed_ms
+    return min(removed_ms, ref.created_ms) if isinstance(ref, Branch | Session) else removed_ms
 
 
 def _retention_ms(entry: HistoryEntry, snapshot: Snapshot) -> int:

@@ -81,7 +81,7 @@ def test_a_vacuum_names_the_branches_that_it_ends(tmp_path: Path) -> None:
 def test_refs_names_the_missing_files_of_tags_and_branches(tmp_path: Path) -> None:
     table = str(tmp_path / "t")
     da.write(table, pa.table({"id": [1]}))
-    assert run("refs", table) == (0, "The table has no tags and no branches.\n")
+    assert run("refs", table) == (0, "The table has no tags, branches or sessions.\n")
     create_tag(table, "first")
     create_branch(table, "x")
     code, text = run("refs", table)

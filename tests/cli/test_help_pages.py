@@ -125,6 +125,9 @@ NEED_MORE = {
     "release rollback": "the release is missing",
     "release show": "the release is missing",
     "manifest": "column mapping is on",
+    "session abandon": "the session is missing",
+    "session commit": "the session is missing",
+    "session show": "the session is missing",
     "tag delete": "the tag is missing",
 }
 """Examples that another state of the table refuses, with the reason."""

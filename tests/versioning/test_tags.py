@@ -149,8 +149,10 @@ def test_a_name_that_git_would_reject_is_rejected(table: Table, name: str) -> No
 @pytest.mark.parametrize(
     ("ref", "error", "message"),
     [
-        pytest.param("2026", InvalidRequestError, "give tag: or branch: and", id="no kind"),
-        pytest.param("head:x", InvalidRequestError, "give tag: or branch: and", id="another kind"),
+        pytest.param("2026", InvalidRequestError, "give tag:, branch: or session:", id="no kind"),
+        pytest.param(
+            "head:x", InvalidRequestError, "give tag:, branch: or session:", id="another kind"
+        ),
         pytest.param("tag:", InvalidRequestError, "cannot name a tag", id="no name"),
         pytest.param("tag:x", VersionNotFoundError, "there is no such tag", id="an unknown tag"),
     ],

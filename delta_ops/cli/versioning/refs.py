@@ -317,7 +317,7 @@ def refs_command(table: str, storage_options: dict[str, Any], as_json: bool) -> 
             for path in each.missing_files:
                 say(f"{each.ref}: {path} is missing")
     else:
-        say("The table has no tags and no branches.")
+        say("The table has no tags, branches or sessions.")
     if not all(each.is_readable for each in refs):
         raise click.exceptions.Exit(TABLE_FAILED)
 

@@ -1,9 +1,9 @@
-"""Refs: tags, branches and holds of a table, and the running deletions of files.
+"""Refs: tags, branches, sessions and holds of a table, and the running deletions of files.
 
 A tag is a name of one version that never changes. A branch is a version with commits of its own;
-see `branches`. A hold keeps one version for a release of several tables; see
-`versioning.releases`. The journal in `_delta_ops/refs` keeps all refs, outside of `_delta_log`,
-where other engines would delete or misread its files.
+see `branches`. A session collects the rows of several writers; see `sessions`. A hold keeps one
+version for a release of several tables; see `versioning.releases`. The journal in `_delta_ops/refs`
+keeps all refs, outside of `_delta_log`, where other engines would delete or misread its files.
 
 1. Vacuum and log clean-up keep what the versions of tags, branches and holds need.
 2. Before they delete the first file, they announce the deletion in a journal entry. They keep the
@@ -40,9 +40,9 @@ from delta_ops.storage.paths import OWN_DIRECTORY
 
 REFS_DIRECTORY = f"{OWN_DIRECTORY}/refs"
 FORMAT_FILE = f"{OWN_DIRECTORY}/format.json"
-RefKind = Literal["tag", "branch"]
+RefKind = Literal["tag", "branch", "session"]
 _NAME = re.compile(r"[A-Za-z0-9_+](?:[A-Za-z0-9._+/-]*[A-Za-z0-9_+-])?")
-_KINDS: dict[str, RefKind] = {"tag:": "tag", "branch:": "branch"}
+_KINDS: dict[str, RefKind] = {"tag:": "tag", "branch:": "branch", "session:": "session"}
 _MOST_CHARACTERS = 200
 _LONGEST_DELETION_MS = 7 * DAY_MS
 """A deletion that was announced longer ago counts as killed."""
@@ -114,6 +114,31 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True):
     """Milliseconds since the Unix epoch."""
 
 
+class Session(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Rows of several writers that become one commit.
+
+    Examples:
+        >>> session = begin_session("lake/orders")
+        >>> [(each.id == session.id, each.base_version) for each in list_sessions("lake/orders")]
+        [(True, 0)]
+    """
+
+    id: str
+    """Chosen at random."""
+    base_version: Version
+    """The version of main that the session changes."""
+    table_id: str
+    """`metaData.id` of the base version."""
+    created_ms: Time
+    """Milliseconds since the Unix epoch."""
+    expires_ms: Time
+    """When the session stops to take rows, in milliseconds since the Unix epoch."""
+    generation: int = 1
+    """One more than the number of rebases."""
+    dropped: tuple[str, ...] = ()
+    """Keys of the forks that a rebase left out."""
+
+
 class RunningDeletion(msgspec.Struct, frozen=True, kw_only=True):
     """A vacuum or log clean-up that has not ended; it may have been killed."""
 
@@ -139,6 +164,8 @@ class Refs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """By id. Names are unique among them."""
     holds: dict[str, Hold] = {}
     """By the id of the release."""
+    sessions: dict[str, Session] = {}
+    """By id."""
     deletions: tuple[RunningDeletion, ...] = ()
     complete_from: Version = 0
     """Files that only versions before this one need may have been deleted."""
@@ -146,7 +173,7 @@ class Refs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def is_empty(self) -> bool:
         """Whether there is no ref."""
-        return not (self.tags or self.branches or self.holds)
+        return not (self.tags or self.branches or self.sessions or self.holds)
 
     def drop_killed_deletions(self, now_ms: int) -> Refs:
         """These refs without killed deletions, which may have deleted files of older versions."""
@@ -297,7 +324,7 @@ def parse_ref(ref: str) -> tuple[RefKind, str]:
     known: RefKind | None = _KINDS.get(f"{kind}{colon}")
     if known is None:
         raise InvalidRequestError(
-            f"{ref!r} is not a ref; give tag: or branch: and a name, such as tag:2026-11"
+            f"{ref!r} is not a ref; give tag:, branch: or session: and a name, such as tag:2026-11"
         )
     validate_ref_name(name, known)
     return known, name

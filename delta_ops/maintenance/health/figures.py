@@ -103,7 +103,8 @@ class HealthFigures(Facts):
     damaged_checkpoints: tuple[DamagedCheckpoint, ...]
     """Checkpoints that cannot be read, newest first."""
     refs_at_risk: tuple[RefAtRisk, ...]
-    """Tags and branches that have expired, or whose files another engine may have deleted."""
+    """Tags, branches and sessions that have expired, or whose files another engine may have
+    deleted."""
     protocol: Protocol
     configuration: dict[str, str]
     """The properties of the table, as its metadata has them."""

@@ -9,15 +9,15 @@
    link or an inventory says. A file that the log names through a link within the table is needed by
    its own name too, and the target of a hidden link is hidden.
 3. The horizon uses the store's clock, as the ages of files do.
-4. The versions of tags, branches and releases stay readable. Before the first deletion, the vacuum
-   adds an entry to the journal of refs, so no later ref can name an older version until it ends;
-   see `log.refs.refs`. The logs of branches are read as often as the table's own.
+4. The versions of refs stay readable. Before the first deletion, the vacuum adds an entry to the
+   journal of refs, so no later ref can name an older version until it ends; see `log.refs.refs`.
+   The logs of branches and sessions are read as often as the table's own.
 5. A run that was killed has deleted a part of its plan; the next run finds the rest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Set
+from collections.abc import Collection, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -47,14 +47,14 @@ from delta_ops.maintenance.vacuum.lite import last_version_before, save_info
 from delta_ops.maintenance.vacuum.plan import VacuumPlan, plan_by_facts, reasons_to_stay
 from delta_ops.maintenance.vacuum.reachable import (
     paths_added_since,
-    paths_of_branches,
     paths_of_last_versions,
     paths_of_versions,
     reachable_paths,
 )
 from delta_ops.maintenance.vacuum.request import VacuumRequest
+from delta_ops.maintenance.vacuum.side_logs import SideLogs, load_side_logs
 from delta_ops.storage import FileInfo
-from delta_ops.versioning import branches
+from delta_ops.versioning.ended_refs import delete_files_of_ended_refs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +77,8 @@ class VacuumResult:
     files stay for the retention."""
     lost_holds: int = 0
     """Number of holds that were dropped, because their releases were never made or were deleted."""
+    expired_sessions: tuple[str, ...] = ()
+    """Ids of sessions that were ended in the same way."""
 
 
 def vacuum(
@@ -98,7 +100,7 @@ def vacuum(
 ) -> VacuumResult:
     """Delete files that are neither live nor recently removed, and files of failed writes.
 
-    Branches that expired a day ago are deleted first, and holds of releases that do not exist.
+    Branches and sessions that expired a day ago end first, and holds of releases that do not exist.
 
     Args:
         retention: How long files stay after they were removed or written;
@@ -112,8 +114,7 @@ def vacuum(
         inventory: Replaces the listing; see `inventory` for its columns.
         keep: Files and directories that always stay, relative to the table, decoded. Read again
             before every batch of deletions, as is `keep_versions`.
-        keep_versions: Versions that stay readable at any age, besides those of tags, branches and
-            releases.
+        keep_versions: Versions that stay readable at any age, besides those of refs.
         keep_last: How many of the last versions stay readable, except unreadable versions.
             Versions that change no files, such as commits of vacuums, do not count.
         log_commits: Commit VACUUM START and VACUUM END around deletions; if None, the table
@@ -123,10 +124,10 @@ def vacuum(
         clock: The store's clock if None.
 
     Raises:
-        InvalidRequestError: The retention is negative or too short, the log does not reach back far
-            enough, a property of the table cannot be parsed, or the log continues another log.
+        InvalidRequestError: The retention is negative or too short, a property cannot be parsed,
+            the log does not reach back far enough, or it continues another log.
         VersionNotFoundError: A version to keep cannot be read.
-        LogCorruptError: The log, or the log of a branch, is damaged.
+        LogCorruptError: The log, or the log of a branch or session, is damaged.
         CommitConflictError: The table's retention was raised meanwhile; run again.
         UnsupportedFeatureError: The table uses an unknown feature.
 
@@ -198,7 +199,7 @@ class VacuumRun:
         self._save_progress(result)
         if self.request.mode == "full" and self.request.covers_whole_table:
             validate_format(self.look.snapshot)
-            branches.delete_logs_of_deleted_branches(self.log.storage, self.facts.horizon_ms)
+            delete_files_of_ended_refs(self.log.storage, self.facts.horizon_ms)
         return result
 
     def _look_again(self, kept: frozenset[str]) -> None:
@@ -251,8 +252,7 @@ class VacuumRun:
             deleted_directories=self._delete_directories(plan),
             needed_after_all=len(todo) - len(deleted) - len(failures),
             failures=tuple(failures),
-            expired_branches=self.dropped.branches,
-            lost_holds=self.dropped.lost_holds,
+            **self.dropped.figures,
         )
 
     def _delete_directories(self, plan: VacuumPlan) -> int:
@@ -363,8 +363,7 @@ class Look:
     """The latest version at that time."""
     kept_versions: frozenset[int]
     """Versions whose files are needed at any age."""
-    branches: Mapping[str, int]
-    """The last version of each branch, by its id."""
+    side_logs: SideLogs
     needed: Set[str]
     """Decoded paths of the needed files. A later look has only files that the last look may lack.
     """
@@ -396,12 +395,12 @@ def first_look(
     needed |= paths_of_versions(log, kept.versions)
     if keep_last:
         needed |= paths_of_last_versions(log, snapshot, keep_last)
-    of_branches = paths_of_branches(snapshot, kept.branches)
+    side_logs = load_side_logs(snapshot, kept)
     return Look(
         snapshot=snapshot,
         kept_versions=kept.versions,
-        branches=of_branches.last_versions,
-        needed=needed | of_branches.paths,
+        side_logs=side_logs,
+        needed=needed | side_logs.paths,
     )
 
 
@@ -430,12 +429,12 @@ def look_again(
         if added is None:  # a commit is gone, but a checkpoint has its actions
             added = reachable_paths(newer, now_ms=now_ms, retention_ms=retention_ms)
         needed |= added
-    of_branches = paths_of_branches(newer, kept.branches, last.branches)
+    side_logs = load_side_logs(newer, kept, last.side_logs)
     return Look(
         snapshot=newer,
         kept_versions=kept_versions,
-        branches={**last.branches, **of_branches.last_versions},
-        needed=needed | of_branches.paths,
+        side_logs=side_logs,
+        needed=needed | side_logs.paths,
     )
 
 

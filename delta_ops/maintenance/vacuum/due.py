@@ -27,11 +27,11 @@ from delta_ops.maintenance.vacuum.hidden_names import hidden_names
 from delta_ops.maintenance.vacuum.plan import certain_reasons, plan_by_facts
 from delta_ops.maintenance.vacuum.reachable import (
     other_names,
-    paths_of_branches,
     paths_of_versions,
     stream_reachable,
     unneeded_paths,
 )
+from delta_ops.maintenance.vacuum.side_logs import load_side_logs
 from delta_ops.protocol.file_paths import is_absolute
 from delta_ops.storage.paths import is_valid
 
@@ -68,7 +68,7 @@ def any_is_there(
     if kept.versions:
         log = DeltaLog(snapshot.uri, storage=storage)
         unneeded -= paths_of_versions(log, kept.versions)
-        unneeded -= paths_of_branches(snapshot, kept.branches).paths
+        unneeded -= load_side_logs(snapshot, kept).paths
         sample = _sample(unneeded, by_name)
     # Like vacuum, ignore files that are reached by a link.
     found = plan_by_facts(TableListing(files=list(storage.find(sample))), by_name)

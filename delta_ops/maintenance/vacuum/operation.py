@@ -74,6 +74,7 @@ def _json(result: VacuumResult) -> dict[str, Any]:
         "failures": result.failures,
         "expired_branches": result.expired_branches,
         "lost_holds": result.lost_holds,
+        "expired_sessions": result.expired_sessions,
         "paths": [info.path for info in planned] if result.dry_run else None,
     }
 

@@ -12,7 +12,6 @@ that differ only in the case or the Unicode composition of letters may mean the 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import NamedTuple
 from unicodedata import normalize
 
 import pyarrow as pa
@@ -22,15 +21,12 @@ from delta_ops.clock import DAY_MS, HOUR_MS
 from delta_ops.errors import InvalidRequestError, LogCorruptError, LogPathError
 from delta_ops.events import OnEvent, Progress, ignore
 from delta_ops.log import DeltaLog, Snapshot
-from delta_ops.log.commit_file import Commit, read_commits, stream_removes
+from delta_ops.log.commit_file import Commit, stream_removes
 from delta_ops.log.history.commit_times import latest_times
-from delta_ops.log.refs.branches import branch_log_directory
-from delta_ops.log.refs.refs import Branch
 from delta_ops.log.segment import earliest_version, list_log
 from delta_ops.protocol.actions import DeletionVector
 from delta_ops.protocol.arrow_schemas import CANONICAL_PATH
 from delta_ops.protocol.deletion_vectors import INLINE, MalformedVectorError, stored_path
-from delta_ops.protocol.file_names import commit_name
 from delta_ops.protocol.file_paths import (
     canonical_paths,
     may_mean_others,
@@ -92,7 +88,7 @@ def paths_added_since(log: DeltaLog, old: Snapshot, new: Snapshot) -> set[str] |
     if len(commits) != new.version - old.version:
         return None
     for commit in commits:
-        paths.update(_paths_named_by(commit, new))
+        paths.update(paths_named_by(commit, new))
     return paths
 
 
@@ -107,56 +103,8 @@ def paths_of_versions(log: DeltaLog, versions: Collection[int]) -> set[str]:
         snapshot = log.snapshot(version)
         paths |= _live_paths(snapshot)
         for commit in log.commits(version, version):
-            paths.update(_paths_named_by(commit, snapshot))
+            paths.update(paths_named_by(commit, snapshot))
     return paths
-
-
-class BranchPaths(NamedTuple):
-    """The files that commits of branches name."""
-
-    paths: set[str]
-    """Decoded."""
-    last_versions: dict[str, int]
-    """The last version of each branch, by its id."""
-
-
-def paths_of_branches(
-    latest: Snapshot, branches: Collection[Branch], after: Mapping[str, int] | None = None
-) -> BranchPaths:
-    """Decoded paths of the files that the commits of branches name, whether live or not.
-
-    A version of a branch needs these files and files of its base version.
-
-    Args:
-        latest: A version of main.
-        after: Versions of branches by id, from an earlier call; only later commits are read.
-
-    Raises:
-        LogCorruptError: The log of a branch lacks a commit, so the files of that commit are
-            unknown.
-    """
-    paths: set[str] = set()
-    last_versions: dict[str, int] = {}
-    storage = latest.storage
-    for branch in branches:
-        version = (after or {}).get(branch.id, branch.base_version)
-        directory = branch_log_directory(branch.id)
-        commits = list_log(storage, directory, from_version=version + 1).commits
-        last = max(commits, default=version)
-        for each in range(version + 1, last + 1):
-            if each not in commits:
-                raise LogCorruptError(
-                    latest.uri,
-                    f"{directory}/{commit_name(each)}",
-                    f"this commit of branch {branch.name} is missing, so the files that it needs "
-                    "are unknown; nothing was deleted. Restore the file from a backup, or delete "
-                    "the branch with versioning.delete_branch",
-                )
-        files = [commits[each] for each in range(version + 1, last + 1)]
-        for commit in read_commits(storage, files) if files else ():
-            paths.update(_paths_named_by(commit, latest))
-        last_versions[branch.id] = last
-    return BranchPaths(paths, last_versions)
 
 
 def paths_of_last_versions(log: DeltaLog, latest: Snapshot, number: int) -> set[str]:
@@ -173,7 +121,7 @@ def paths_of_last_versions(log: DeltaLog, latest: Snapshot, number: int) -> set[
         return paths_of_versions(log, range(first, latest.version + 1))
     paths = paths_of_versions(log, [first])
     for commit in commits:
-        paths.update(_paths_named_by(commit, latest))
+        paths.update(paths_named_by(commit, latest))
     return paths
 
 
@@ -277,7 +225,7 @@ def _live_paths(snapshot: Snapshot) -> set[str]:
     return paths
 
 
-def _paths_named_by(commit: Commit, snapshot: Snapshot) -> Iterator[str]:
+def paths_named_by(commit: Commit, snapshot: Snapshot) -> Iterator[str]:
     """Paths that a commit makes live, and its change data."""
     yield from protected_paths(commit.adds, snapshot)
     yield from possible_paths(pa.array([cdc.path for cdc in commit.cdc], pa.string()), snapshot.uri)

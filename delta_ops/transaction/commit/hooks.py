@@ -21,7 +21,12 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from delta_ops.clock import Clock
-from delta_ops.errors import DeltaOpsError, StorageError, TableReplacedError
+from delta_ops.errors import (
+    DeltaOpsError,
+    SessionEndedError,
+    StorageError,
+    TableReplacedError,
+)
 from delta_ops.events import CheckpointDamaged, CommitLost, Committed, HookFailed, OnEvent
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.log.checkpoint.incomplete import delete_stale, stale_files
@@ -29,7 +34,8 @@ from delta_ops.log.checkpoint_write.write import write_checkpoint
 from delta_ops.log.checksum_write.write import create_checksum
 from delta_ops.log.commit_file import Commit, read_commit_if_there
 from delta_ops.log.lost_commits import LostCommit, find_lost_commits
-from delta_ops.log.refs.branches import branch_id_of, validate_open
+from delta_ops.log.refs.branches import branch_id_of
+from delta_ops.log.refs.side_logs import validate_open
 from delta_ops.log.same_table import validate_same_table
 from delta_ops.log.segment import list_log
 from delta_ops.log.snapshot import advance
@@ -233,6 +239,8 @@ def _validate_in_place(committed: CommittedVersion) -> None:
             validate_same_table(committed.read_snapshot)
             log = committed.log
             validate_open(log.storage, log.log_directory, committed.version)
+    except SessionEndedError:
+        raise  # no list of the session's fragments has this fragment
     except (StorageError, OSError, MemoryError):
         return  # the commit exists, and nothing shows that the table was replaced
     except DeltaOpsError as error:

@@ -49,7 +49,7 @@ from delta_ops.errors import (
 from delta_ops.events import CommitAttempted, OnEvent, RaceLost
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.log.commit_file import Commit, create_commit, read_commit, read_commit_if_there
-from delta_ops.log.refs.branches import validate_open
+from delta_ops.log.refs.side_logs import validate_open
 from delta_ops.log.same_table import validate_same_table
 from delta_ops.log.segment import list_log
 from delta_ops.protocol.actions import Action, CommitInfo, Metadata

@@ -21,7 +21,8 @@ from delta_ops.errors import (
 )
 from delta_ops.events import CommitAttempted, Event, OnEvent
 from delta_ops.log import DeltaLog, Snapshot
-from delta_ops.log.refs.branches import branch_id_of
+from delta_ops.log.refs.session_files import is_of_session
+from delta_ops.log.refs.side_logs import is_side_log
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.columns.clustering import validate_clustering
 from delta_ops.protocol.row_rules import Identity, RowRule, rules_of_expressions
@@ -32,6 +33,7 @@ from delta_ops.transaction.branch_rules import (
     reads_text,
     validate_branchable,
     validate_put_back_on_branch,
+    validate_session_draft,
 )
 from delta_ops.transaction.changes import Draft
 from delta_ops.transaction.commit.hooks import CommittedVersion, Hook, follow_up
@@ -42,6 +44,7 @@ from delta_ops.transaction.commit.proposal import (
     propose,
     propose_for_existing,
 )
+from delta_ops.transaction.commit.session_conflicts import validate_fragment
 from delta_ops.transaction.idempotency import result_if_done
 from delta_ops.transaction.races.conflicts import Footprint, conflict_error, find_conflict
 from delta_ops.transaction.races.missing_files import (
@@ -84,8 +87,12 @@ class CommitRun:
         return definition
 
     @property
-    def _is_on_branch(self) -> bool:
-        return branch_id_of(self.log.log_directory) is not None
+    def _is_side_log(self) -> bool:
+        return is_side_log(self.log.log_directory)
+
+    @property
+    def _is_in_session(self) -> bool:
+        return is_of_session(self.log.log_directory)
 
     def validate(self, clustered_by: tuple[ColumnPath, ...]) -> None:
         """Reject a draft that breaks a rule of the table.
@@ -102,7 +109,9 @@ class CommitRun:
         if draft.definition is not None:
             before = snapshot.schema if snapshot else None
             validate_clustering(clustered_by, definition.physical_schema, self.log.uri, before)
-        if self._is_on_branch:
+        if self._is_in_session:
+            validate_session_draft(draft, table=self.log.uri)
+        if self._is_side_log:
             validate_branchable(definition, table=self.log.uri)
             assert snapshot
             validate_put_back_on_branch(draft.put_back, snapshot)
@@ -118,7 +127,11 @@ class CommitRun:
     ) -> CommitResult:
         """Commit, and run the hooks; raises as `Transaction.commit`."""
         files_of_new_table = self._validate_files_exist()
-        if self._is_on_branch:
+        if self._is_in_session:
+            assert self.snapshot
+            validate_fragment(self.log, self.snapshot, footprint)
+            hooks = ()  # a fragment is read as a commit, so it needs no checkpoint or checksum
+        if self._is_side_log:
             reads = reads_text(self.draft.reads, footprint.partition_time_zone)
             description = replace(description, texts={**description.texts, READS: reads})
         proposal = propose(
@@ -131,6 +144,8 @@ class CommitRun:
             begun_ms=self.begun_ms,
             now_ms=self.clock(),
         )
+        if self._is_in_session:  # the commit of the session gets a time
+            proposal = replace(proposal, in_commit_timestamps=False)
         try:
             outcome = self._commit(proposal, limits)
         except DeltaOpsError as error:

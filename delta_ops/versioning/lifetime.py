@@ -1,0 +1,135 @@
+"""Lifetime: how long branches and sessions live, and what is left of them afterwards.
+
+The vacuum of another engine knows neither. It deletes their files as soon as it would delete the
+files of a failed write. They therefore expire a day before that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from datetime import timedelta
+from typing import NamedTuple
+
+from delta_ops.clock import DAY_MS
+from delta_ops.errors import InvalidRequestError
+from delta_ops.log import DeltaLog, Snapshot
+from delta_ops.log.refs.refs import Refs, refs_journal
+from delta_ops.log.segment import list_log
+from delta_ops.option_words import option
+from delta_ops.storage import Storage
+from delta_ops.units import duration_text
+
+MARGIN_MS = DAY_MS
+"""A ref expires this long before another engine's vacuum may delete its files, and our own
+maintenance deletes it this long after it expired."""
+_ALWAYS_MS = 2**62
+
+
+class SafeLife(NamedTuple):
+    """How long a ref may live."""
+
+    longest_ms: int
+    """How long vacuums of other engines keep all files of the ref, less a day; may be negative."""
+    retention_ms: int
+    """`delta.deletedFileRetentionDuration` of the table."""
+
+
+def safe_life(log: DeltaLog, base: Snapshot, *, is_latest: bool, now_ms: int) -> SafeLife:
+    """How long a ref may live.
+
+    Args:
+        base: The version that the ref begins with.
+        is_latest: Whether that is the latest version.
+        now_ms: Milliseconds since the Unix epoch.
+    """
+    latest = base if is_latest else log.snapshot()
+    begun_ms = now_ms if is_latest else _replaced_ms(log, base, latest, now_ms)
+    retention_ms = latest.properties.deleted_file_retention_ms
+    return SafeLife(begun_ms + retention_ms - MARGIN_MS - now_ms, retention_ms)
+
+
+def validate_life(
+    life_ms: int, safe: SafeLife, base: Snapshot, ref: str, *, enforce: bool = True
+) -> int:
+    """The lifetime of a ref, if it may live that long.
+
+    Args:
+        life_ms: The wanted lifetime.
+        base: The version that the ref begins with.
+        ref: For messages, such as `a session`.
+        enforce: Whether a longer life than the safe one is rejected.
+
+    Raises:
+        InvalidRequestError: The life is negative, or longer than another engine's vacuum keeps the
+            files of the ref.
+    """
+    if life_ms > 0 and (life_ms <= safe.longest_ms or not enforce):
+        return life_ms
+    allowed = f"at most {duration_text(safe.longest_ms)}" if safe.longest_ms > 0 else "no time"
+    raise InvalidRequestError(
+        f"{base.uri}: {ref} at version {base.version} is safe from vacuums of other engines for "
+        f"{allowed}: removed files stay for "
+        f"{duration_text(safe.retention_ms)} "
+        "(delta.deletedFileRetentionDuration), less a day. Raise that property, or if only "
+        f"delta_ops vacuums this table, give {option('expires_in')} and "
+        f"{option('enforce_retention', False)}"
+    )
+
+
+def given_life_ms(expires_in: timedelta, ref: str) -> int:
+    """The lifetime that a caller gave, in milliseconds.
+
+    Raises:
+        InvalidRequestError: It is not positive.
+    """
+    life_ms = expires_in // timedelta(milliseconds=1)
+    if life_ms <= 0:
+        raise InvalidRequestError(f"{ref} must live for some time, not for {expires_in}")
+    return life_ms
+
+
+def is_over(expires_ms: int, now_ms: int) -> bool:
+    """Whether the next vacuum deletes a ref, because it expired a day ago or earlier."""
+    return expires_ms < now_ms - MARGIN_MS
+
+
+def delete_directories_of_deleted(
+    storage: Storage, directory: str, ids_of: Callable[[Refs], Collection[str]], horizon_ms: int
+) -> None:
+    """Delete the directories of refs that are not in the journal of refs, unless they are young.
+
+    The journal is read after the listing: a ref has its entry before it has a directory, and no id
+    is used twice.
+
+    Args:
+        directory: Has a directory for each ref, named by its id.
+        ids_of: The ids of the refs of this kind.
+        horizon_ms: Keep a directory that has a file of this time or later, because it may be in
+            use. Milliseconds since the Unix epoch.
+
+    Raises:
+        LogCorruptError, UnsupportedFeatureError: As `Journal.load`.
+        StorageError: The store failed.
+    """
+    directories = storage.list_directories(directory)
+    if not directories:
+        return
+    existing = ids_of(refs_journal(storage).load().state)
+    for each in directories:
+        if each.rpartition("/")[2] in existing:
+            continue
+        files = list(storage.list_tree(each))
+        if all(info.modified_ms < horizon_ms for info in files):
+            storage.delete_many(info.path for info in files)
+            inner = {info.path.rpartition("/")[0] for info in files}
+            above = {path.rpartition("/")[0] for path in inner if path.startswith(f"{each}/")}
+            storage.delete_empty([*sorted(inner | above, reverse=True), each], _ALWAYS_MS)
+
+
+def _replaced_ms(log: DeltaLog, base: Snapshot, latest: Snapshot, now_ms: int) -> int:
+    """When the commit after the base version may have removed files; 0 if that is unknown."""
+    if base.version == latest.version:
+        return now_ms
+    commits = list_log(log.storage, log.log_directory, from_version=base.version + 1).commits
+    follower = commits.get(base.version + 1)
+    return 0 if follower is None else min(follower.modified_ms, now_ms)

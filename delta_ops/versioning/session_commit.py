@@ -1,0 +1,275 @@
+"""Session commit: commits the rows of a session to main, in one commit.
+
+1. Everything that can be rejected without ending the session is checked first.
+2. `end.json` decides that the session is committed. If the journal has the session after that, no
+   clean-up has ended it before, and none will. `sealed.json` then fixes its fragments. From here on
+   each call, of any process, commits the same fragments on the same base version.
+3. The commit is prepared on the base version. The commit loop compares it with every commit that
+   main received since, by the rows that the fragments read.
+4. The `txnId` of the commit is computed from the session. If an earlier call was killed, or the
+   store's answer was lost, this call finds the commit by its `txnId`.
+5. A conflict is recorded in `failed.json`. Each other call would find the same conflict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow.compute as pc
+
+from delta_ops.clock import Clock
+from delta_ops.errors import CommitConflictError, InvalidRequestError, SessionConflictError
+from delta_ops.events import OnEvent
+from delta_ops.log import TableOrPlace, log_of
+from delta_ops.log.commit_file import Commit
+from delta_ops.log.refs.session_files import FAILED, Failure, ended_error, record_failure, seal
+from delta_ops.log.refs.sessions import Fork, fragments_in_order, snapshot_of_session
+from delta_ops.log.same_table import validate_same_table
+from delta_ops.transaction import Hook, begin
+from delta_ops.transaction.branch_rules import reads_of, validate_branchable
+from delta_ops.transaction.commit.session_conflicts import validate_forks
+from delta_ops.versioning.net_changes import (
+    NetChanges,
+    load_net_changes,
+    stage_net_changes,
+    validate_feed,
+)
+from delta_ops.versioning.session_state import (
+    SessionState,
+    load_state,
+    names_of,
+    session_txn_id,
+)
+
+OPERATION = "COMMIT SESSION"
+"""`operation` of commitInfo."""
+_MOST_ATTEMPTS = 1_000_000
+"""Each commit that main received since the base version takes one attempt; the time is limited."""
+_CERTAIN = frozenset(
+    {"protocol", "metadata", "domain", "txn", "concurrent append", "delete read", "delete delete"}
+)
+"""Kinds of conflicts that each other commit of the session would find too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionResult:
+    """The result of `WriteSession.commit`."""
+
+    session: str
+    version: int | None
+    """The version of main that has the rows; None if the session changes nothing."""
+    already_committed: bool = False
+    """Whether an earlier call had committed the session."""
+    steps: tuple[str, ...] = ()
+    """The steps whose rows were committed, in order; empty if `already_committed`."""
+    added_files: int = 0
+    removed_files: int = 0
+    failed_hooks: tuple[str, ...] = ()
+    """One sentence for each failed hook; the commit remains."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionCommit:
+    """One call of `WriteSession.commit`, which documents the fields."""
+
+    state: SessionState
+    expected_steps: Collection[str] | None
+    depends_on: Mapping[TableOrPlace, int]
+    user_metadata: str | None
+    hooks: Sequence[Hook]
+    clock: Clock
+    on_event: OnEvent
+
+    def run(self) -> SessionResult:
+        """Commit the session, or find what an earlier call committed."""
+        state = self.state
+        end = state.read_end()
+        was_ended = end is not None
+        if end is None:
+            self._validate_ready()
+            end = state.decide_end("commit", self.clock)
+        if end.decision != "commit":
+            raise ended_error(state.log.uri, state.session.id, end.decision)
+        if load_state(state.log, state.session.id) is None:
+            # A clean-up had ended the session and deleted its files, or the commit is done.
+            return self._find_result()
+        seal(state.log.storage, state.session.id, state.session.generation)
+        listed = state.reader.look()
+        if FAILED in listed[state.session.generation].files:
+            failure = state.read_failure()
+            assert failure
+            raise self._error(failure)
+        forks = state.reader.load(listed)
+        landed = state.landed_version() if was_ended else None
+        if landed is not None:
+            return self._finish(forks, landed, already=True)
+        return self._commit(forks)
+
+    def _find_result(self) -> SessionResult:
+        landed = self.state.landed_version()
+        if landed is None:
+            raise self.state.expired_error()
+        return SessionResult(session=self.state.session.id, version=landed, already_committed=True)
+
+    def _validate_ready(self) -> None:
+        """Reject what would not end the session."""
+        state = self.state
+        if state.session.expires_ms <= self.clock():
+            raise state.expired_error()
+        validate_same_table(state.base)
+        forks = state.load_forks()
+        self._validate_expected(forks)
+        self._prepare(forks)
+        for table, version in self.depends_on.items():
+            validate_unmoved(table, version)
+
+    def _validate_expected(self, forks: Sequence[Fork]) -> None:
+        if self.expected_steps is None:
+            return
+        wanted, uri = set(self.expected_steps), self.state.log.uri
+        if missing := sorted(wanted - {each.step for each in forks}):
+            raise InvalidRequestError(
+                f"{uri}: session {self.state.session.id} has no rows of {names_of(missing)}; run "
+                "these steps, then commit the session"
+            )
+        written = {each.step for each in forks if each.fragments}
+        if unexpected := sorted(written - wanted):
+            raise InvalidRequestError(
+                f"{uri}: session {self.state.session.id} has rows of {names_of(unexpected)}, which "
+                "were not expected; expect these steps too, or fork each again and write nothing"
+            )
+
+    def _prepare(self, forks: Sequence[Fork]) -> tuple[list[Commit], NetChanges]:
+        """The fragments as one commit.
+
+        Raises:
+            SessionConflictError: The forks contradict each other.
+            InvalidRequestError: The change data feed cannot show the fragments as one commit.
+        """
+        base = self.state.base
+        validate_branchable(base.definition, table=base.uri)
+        validate_forks(base, self.state.session, forks)
+        fragments = fragments_in_order(base, forks)
+        net = load_net_changes(base, fragments)
+        validate_feed(base, base, fragments, net, "session")
+        return fragments, net
+
+    def _commit(self, forks: Sequence[Fork]) -> SessionResult:
+        state = self.state
+        try:
+            fragments, net = self._prepare(forks)
+        except SessionConflictError as error:  # a fragment came after the first look
+            raise self._error(self._record(error, error.reason)) from error
+        if not (net.adds or net.removes or net.described or net.change_files or net.txns):
+            return self._finish(forks, None)
+        base = state.base
+        transaction = begin(state.log, snapshot=base, clock=self.clock, on_event=self.on_event)
+        head = snapshot_of_session(base, state.session, forks)
+        stage_net_changes(transaction, base, head, net)
+        transaction.apply(*(read for each in fragments for read in reads_of(each)))
+        transaction.draft.txn_id = session_txn_id(state.session.id)
+        try:
+            result = transaction.commit(
+                operation=OPERATION,
+                parameters={
+                    "sessionId": state.session.id,
+                    "baseVersion": base.version,
+                    "numSteps": len([each for each in forks if each.fragments]),
+                },
+                user_metadata=self.user_metadata,
+                hooks=self.hooks,
+                max_attempts=_MOST_ATTEMPTS,
+            )
+        except CommitConflictError as error:
+            landed = state.landed_version()  # another call may have committed since
+            if landed is not None:
+                return self._finish(forks, landed, already=True)
+            if error.kind not in _CERTAIN:
+                raise
+            reason = (
+                f"session {state.session.id} cannot be committed, because version {error.version} "
+                f"was committed to main since the session began and {error.reason}"
+            )
+            raise self._error(self._record(error, reason)) from error
+        return self._finish(forks, result.version, net=net, failed_hooks=result.failed_hooks)
+
+    def _record(self, error: CommitConflictError, reason: str) -> Failure:
+        failure = Failure(
+            version=error.version, reason=reason, kind=error.kind, evidence=error.evidence
+        )
+        return record_failure(self.state.log.storage, self.state.directory, failure)
+
+    def _error(self, failure: Failure) -> SessionConflictError:
+        return SessionConflictError(
+            self.state.log.uri,
+            failure.version,
+            failure.reason,
+            failure.kind,
+            failure.evidence,
+            (),
+            "Its rows stay readable until it expires: rebase the session, or abandon it",
+        )
+
+    def _finish(
+        self,
+        forks: Sequence[Fork],
+        version: int | None,
+        *,
+        net: NetChanges | None = None,
+        already: bool = False,
+        failed_hooks: tuple[str, ...] = (),
+    ) -> SessionResult:
+        state = self.state
+        state.forget(
+            "nothing to commit" if version is None else f"committed as version {version}",
+            self.clock,
+        )
+        return SessionResult(
+            session=state.session.id,
+            version=version,
+            already_committed=already,
+            steps=() if already else tuple(each.step for each in forks if each.fragments),
+            added_files=len(net.adds) if net else 0,
+            removed_files=len(net.removes) if net else 0,
+            failed_hooks=failed_hooks,
+        )
+
+
+def validate_unmoved(table: TableOrPlace, version: int) -> None:
+    """Reject a table that got other rows, columns or properties since a version.
+
+    Commits that only rearrange rows do not count.
+
+    Raises:
+        SessionConflictError: The table has moved.
+        TableNotFoundError, LogCorruptError, StorageError: As `DeltaLog.snapshot`.
+    """
+    log = log_of(table)
+    latest = log.snapshot().version
+    commits = list(log.commits(version + 1, latest)) if latest > version else []
+    moved = next((each.version for each in commits if _changes_table(each)), None)
+    if moved is None and len(commits) != latest - version:
+        moved = latest  # the log was cleaned up, or the table was restored from a backup
+    if moved is not None:
+        raise SessionConflictError(
+            log.uri,
+            moved,
+            f"the session depends on version {version} of this table, and version {moved} has "
+            "changed it",
+            "delete read",
+            (),
+            (),
+            "Run the steps that read this table again, then commit the session",
+        )
+
+
+def _changes_table(commit: Commit) -> bool:
+    return bool(
+        commit.metadata
+        or commit.protocol
+        or any(
+            pc.any(pc.fill_null(actions["dataChange"], True), min_count=0).as_py()
+            for actions in (commit.adds, commit.removes)
+        )
+    )

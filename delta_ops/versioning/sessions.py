@@ -1,0 +1,162 @@
+"""Sessions: rows of several writers that become one commit, or nothing.
+
+A session costs one entry in the journal of refs. `write_session` has the handle of its writers.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from delta_ops.arguments import validate_arguments
+from delta_ops.clock import Clock, system_clock
+from delta_ops.errors import InvalidRequestError, SessionTokenError, VersionNotFoundError
+from delta_ops.log import TableOrPlace, log_of
+from delta_ops.log.refs.journal import Change
+from delta_ops.log.refs.refs import Refs, Session, refs_journal, time_by
+from delta_ops.log.refs.session_files import ended_error
+from delta_ops.transaction.branch_rules import validate_branchable
+from delta_ops.versioning.lifetime import given_life_ms, safe_life, validate_life
+from delta_ops.versioning.session_rebase import put_session
+from delta_ops.versioning.session_token import is_id, new_id, parse_token, token_of
+from delta_ops.versioning.version_to_keep import VersionToKeep
+from delta_ops.versioning.write_session import WriteSession
+
+LONGEST_LIFE = timedelta(days=7)
+
+
+def begin_session(
+    table: TableOrPlace,
+    *,
+    expires_in: timedelta = timedelta(hours=24),
+    enforce_retention: bool = True,
+    clock: Clock = system_clock,
+) -> WriteSession:
+    """Begin a session on the latest version: its writers' rows become one commit, or none.
+
+    Vacuum and log clean-up of delta_ops keep the files of the session. A vacuum of another engine
+    does not know sessions. After its expiry, a session takes no more rows, and the next vacuum of
+    delta_ops ends it.
+
+    Args:
+        table: A table's location or handle.
+        expires_in: Lifetime of the session, at most 7 days.
+        enforce_retention: Reject a lifetime that ends less than a day before a vacuum of another
+            engine may delete files of the session, see `delta.deletedFileRetentionDuration`.
+        clock: Milliseconds since the Unix epoch.
+
+    Raises:
+        InvalidRequestError: The session would live too long, or the table has row tracking or
+            identity columns.
+        TableNotFoundError: There is no table here.
+        TableReplacedError: The table was deleted, or another table is in its place.
+        UnsupportedFeatureError: The table uses a feature that we cannot write, or a later version
+            of delta_ops wrote the refs of the table.
+        StorageError: The store failed. The session may exist, and expires.
+
+    Examples:
+        >>> session = begin_session("lake/orders")
+        >>> rows = da.to_table("lake/orders")
+        >>> _ = da.write(session.fork("load a"), rows)
+        >>> _ = da.write(session.fork("load b"), rows)
+        >>> da.count_rows("lake/orders"), da.count_rows(session.snapshot())
+        (3, 9)
+        >>> session.commit().version
+        1
+    """
+    validate_arguments(begin_session, locals())
+    life_ms = given_life_ms(expires_in, "a session")
+    if expires_in > LONGEST_LIFE:
+        raise InvalidRequestError(
+            f"a session lives for at most {LONGEST_LIFE.days} days, not for {expires_in}; use a "
+            "branch for longer work"
+        )
+    log = log_of(table).main
+    snapshot = log.snapshot()
+    kept = VersionToKeep(log=log, snapshot=snapshot, verb="begin a session at")
+    validate_branchable(snapshot.definition, table=log.uri)
+    now_ms = time_by(clock)
+    safe = safe_life(log, snapshot, is_latest=True, now_ms=now_ms)
+    life_ms = validate_life(life_ms, safe, snapshot, "a session", enforce=enforce_retention)
+    session = Session(
+        id=new_id(),
+        base_version=snapshot.version,
+        table_id=snapshot.metadata.id,
+        created_ms=now_ms,
+        expires_ms=time_by(lambda: now_ms + life_ms),
+    )
+
+    def decide(refs: Refs) -> Change[Refs]:
+        kept.validate_kept(refs)
+        return Change(
+            state=put_session(refs, session),
+            text=f"begin session {session.id} at version {session.base_version}",
+        )
+
+    refs_journal(log.storage).append(decide, clock)
+    return WriteSession(log, token_of(session), clock=clock)
+
+
+def open_session(table: TableOrPlace, token: str, *, clock: Clock = system_clock) -> WriteSession:
+    """Open a session that another process began.
+
+    Args:
+        table: The same table, as a location or handle.
+        token: `WriteSession.token`. Or the id of a session from `list_sessions`; an expired session
+            can be opened by its id.
+        clock: Milliseconds since the Unix epoch.
+
+    Raises:
+        SessionTokenError: The token was damaged, or belongs to another table.
+        SessionEndedError: The session has expired.
+        VersionNotFoundError: There is no session of this id.
+        TableNotFoundError: There is no table here.
+        StorageError: The store failed.
+
+    Examples:
+        >>> token = begin_session("lake/orders").token
+        >>> session = open_session("lake/orders", token)
+        >>> da.write(session.fork("load"), da.to_table("lake/orders")).version
+        1
+        >>> session.commit().added_files
+        1
+    """
+    validate_arguments(open_session, locals())
+    log = log_of(table).main
+    known = refs_journal(log.storage).load().state.sessions
+    if is_id(token):
+        if token not in known:
+            raise VersionNotFoundError(
+                log.uri,
+                f"session {token}",
+                "there is no such session: it was committed, was abandoned or has expired",
+            )
+        return WriteSession(log, token_of(known[token]), clock=clock)
+    parsed = parse_token(token)
+    session = known.get(parsed.session)
+    table_id = session.table_id if session else log.snapshot().metadata.id
+    if parsed.table_id != table_id:
+        raise SessionTokenError(
+            f"{log.uri}: the token belongs to a session of another table; open the session on the "
+            "table that it was begun on"
+        )
+    if parsed.expires_ms <= clock():
+        raise ended_error(log.uri, parsed.session, "expire")
+    return WriteSession(log, parsed, clock=clock)
+
+
+def list_sessions(table: TableOrPlace) -> list[Session]:
+    """List the sessions of a table that have not ended, oldest first; expired sessions too.
+
+    Raises:
+        LogCorruptError: The journal of refs is damaged.
+        UnsupportedFeatureError: A later version of delta_ops wrote the refs of the table.
+        StorageError: The store failed.
+
+    Examples:
+        >>> session = begin_session("lake/orders")
+        >>> [each.id == session.id for each in list_sessions("lake/orders")]
+        [True]
+    """
+    validate_arguments(list_sessions, locals())
+    sessions = refs_journal(log_of(table).storage).load().state.sessions.values()
+    return sorted(sessions, key=lambda each: (each.created_ms, each.id))
