@@ -83,6 +83,7 @@ def test_a_path_is_no_text_of_sql(session: SparkSession, tmp_path: Path) -> None
         ds.unregister(session)
 
 
+@pytest.mark.full
 @pytest.mark.spark
 @pytest.mark.parametrize(
     "name",

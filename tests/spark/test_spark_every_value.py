@@ -143,6 +143,7 @@ PARTITIONED = [
 PAIRS = [(source, target) for source in PRIMITIVES for target in PRIMITIVES if source != target]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("depth", "num_pairs"),
     [

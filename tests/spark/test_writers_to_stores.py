@@ -104,6 +104,7 @@ LOST = Failure(500, "InternalError", lands=True)
 REFUSED = Failure(503, "SlowDown")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "failure",
     [

@@ -93,6 +93,7 @@ SAME: list[Any] = [
             target_alias="x",
         ),
         id="update",
+        marks=FULL,
     ),
     pytest.param(
         f"MERGE INTO {{}} t USING ({SOURCE}) s ON t.id = s.id "
@@ -164,6 +165,7 @@ SAME: list[Any] = [
         "RESTORE TABLE {} TO VERSION AS OF 0",
         lambda s, p: restore(DeltaLog(p), version=0),
         id="restore",
+        marks=FULL,
     ),
     pytest.param(
         "OPTIMIZE {}",
@@ -197,6 +199,7 @@ SAME: list[Any] = [
             ],
         ),
         id="add columns",
+        marks=FULL,
     ),
     pytest.param(
         "ALTER TABLE {} RENAME COLUMN price TO `the price`",
@@ -247,7 +250,10 @@ SAME: list[Any] = [
         marks=FULL,
     ),
     pytest.param(
-        "ALTER TABLE {} CLUSTER BY (id)", lambda s, p: ddl.cluster_by(p, ["id"]), id="cluster by"
+        "ALTER TABLE {} CLUSTER BY (id)",
+        lambda s, p: ddl.cluster_by(p, ["id"]),
+        id="cluster by",
+        marks=FULL,
     ),
     pytest.param(
         "COMMENT ON TABLE {} IS 'c'",
