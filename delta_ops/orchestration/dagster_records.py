@@ -38,6 +38,12 @@ def newest_record(
     return records[0] if records else None
 
 
+def has_finished_step(instance: dg.DagsterInstance, run_id: str) -> bool:
+    """Whether a step of a run has ended with success."""
+    kind = dg.DagsterEventType.STEP_SUCCESS
+    return bool(instance.get_records_for_run(run_id, of_type=kind, limit=1).records)
+
+
 class LoggedEvaluation(NamedTuple):
     """An evaluation of an asset check."""
 

@@ -9,7 +9,7 @@ from datetime import date
 from typing import Any
 
 import dagster as dg
-from pydantic import Field
+from pydantic import Field, PrivateAttr
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import DeltaLog, Snapshot
@@ -21,6 +21,7 @@ from delta_ops.orchestration.storage_options import (
     validate_root,
 )
 from delta_ops.orchestration.tables import TableRef
+from delta_ops.orchestration.tags import reject_reproduction
 from delta_ops.protocol.change_data import CHANGE_DATA_DIRECTORY
 from delta_ops.storage import Lock, RangeCache
 from delta_ops.storage.paths import OWN_DIRECTORY, is_valid
@@ -131,6 +132,8 @@ class DeltaLogResource(dg.ConfigurableResource[None]):
         "a function, as for DeltaLog.",
     )
 
+    _run_tags: Mapping[str, str] = PrivateAttr(default_factory=dict)
+
     def __init__(self, **config: Any) -> None:
         validate_fields(type(self), config)
         super().__init__(**lake_config(config))
@@ -140,8 +143,25 @@ class DeltaLogResource(dg.ConfigurableResource[None]):
         """The resource with more fields from the run config, as in Dagster."""
         return super().configure_at_launch(**lake_config(config))
 
+    def setup_for_execution(self, context: dg.InitResourceContext) -> None:
+        """Remember whether the run reproduces another run."""
+        self._run_tags = {} if context.run is None else context.run.tags
+
     def log(self, table: TableName) -> DeltaLog:
-        """The table's handle."""
+        """The table's handle.
+
+        Raises:
+            InvalidRequestError: The run reproduces another run. It is not recorded which versions a
+                resource has read, and a handle could change main.
+        """
+        reject_reproduction(
+            self._run_tags,
+            "a table of DeltaLogResource, whose versions are not recorded, as those of inputs are,",
+        )
+        return self.open_log(table)
+
+    def open_log(self, table: TableName) -> DeltaLog:
+        """The table's handle in any run, for IO managers."""
         cache = range_cache(self.cache_directory, self.cache_max_bytes)
         return table_log(self.root, self.storage_options, table, lock=self.lock, cache=cache)
 

@@ -11,7 +11,13 @@ from pyspark.sql import SparkSession
 from delta_ops import errors
 from delta_ops.orchestration.io_manager import input_settings, output_settings
 from delta_ops.orchestration.tables import TABLE_KEY
-from delta_ops.orchestration.tags import IDEMPOTENCY_TAG, JOB_TAG, READ_TAG, TABLE_TAG
+from delta_ops.orchestration.tags import (
+    IDEMPOTENCY_TAG,
+    JOB_TAG,
+    READ_TAG,
+    REPRODUCE_TAG,
+    TABLE_TAG,
+)
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 TESTS = Path(__file__).resolve().parents[1]
@@ -26,6 +32,7 @@ WITHOUT_SPARK = (
     "predicates.md",
     "branches.md",
     "releases.md",
+    "reproduce.md",
     "tags.md",
     "write-audit-publish.md",
 )
@@ -74,6 +81,7 @@ def test_the_page_of_metadata_keys_has_each_key() -> None:
         IDEMPOTENCY_TAG,
         JOB_TAG,
         READ_TAG,
+        REPRODUCE_TAG,
         TABLE_TAG,
         TABLE_KEY,
         output_settings.PUBLISH_KEY,

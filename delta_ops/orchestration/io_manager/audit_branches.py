@@ -94,11 +94,11 @@ class AuditedOutput:
     output: WrittenOutput
 
 
-def branch_name(output: StepOutput) -> str:
-    """The name of the branch for an output: its asset, its partitions and its run."""
+def branch_name(output: StepOutput, purpose: str = "audit") -> str:
+    """The name of the branch for an output: its purpose, its asset, its partitions and its run."""
     asset = _part_of_name(output.asset_key.to_user_string())
     partitions = [] if output.partition_text is None else [_part_of_name(output.partition_text)]
-    return "/".join(["audit", asset, *partitions, output.run.run_id])
+    return "/".join([purpose, asset, *partitions, output.run.run_id])
 
 
 def _part_of_name(text: str) -> str:

@@ -76,9 +76,16 @@ from delta_ops.orchestration.io_manager.output_settings import (
     output_settings,
     partition_expr_of,
     validate_defaults,
+    validate_none_is_meant,
+    validate_output_names_no_table,
 )
 from delta_ops.orchestration.io_manager.output_writer import OutputWriter
-from delta_ops.orchestration.io_manager.type_handlers import takes_none
+from delta_ops.orchestration.reproduce.outputs import find_reproduced, write_reproduction
+from delta_ops.orchestration.reproduce.recorded_run import (
+    is_reproduction,
+    read_reproduced,
+    validate_recorded,
+)
 from delta_ops.orchestration.resources import (
     STORAGE_OPTIONS,
     DeltaLogResource,
@@ -171,6 +178,10 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         """The IO manager with more fields from the run config, as in Dagster."""
         return super().configure_at_launch(**lake_config(config))
 
+    def setup_for_execution(self, context: dg.InitResourceContext) -> None:
+        """Reject a run that reproduces another run, if versions of that run are gone."""
+        validate_recorded(context.instance, context.run, self.log_of_asset)
+
     def table_name(
         self,
         asset_key: dg.AssetKey,
@@ -219,7 +230,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
     def log(self, table: TableName) -> DeltaLog:
         """The log of a table, by asset key or by name below root."""
         if isinstance(self.lake, DeltaLogResource):
-            return self.lake.log(table)
+            return self.lake.open_log(table)
         if self.lake is not None:
             raise InvalidRequestError(
                 f"lake is of type {type(self.lake).__name__}; give a DeltaLogResource"
@@ -265,13 +276,13 @@ class DeltaIOManager(dg.ConfigurableIOManager):
             self.handle_op_output(context, obj)
             return
         if obj is None:
-            _validate_none_is_meant(context)
+            validate_none_is_meant(context)
             if is_audited(context.asset_key, context.definition_metadata):
                 context.add_output_metadata({FILES_WRITTEN: 0})
             return
         settings = self.settings_of(context)
         log = self.log_of_output(context, settings)
-        _validate_output_names_no_table(context, log)
+        validate_output_names_no_table(context, log)
         self.write_output(context, log, obj, settings)
 
     def log_of_output(
@@ -298,6 +309,8 @@ class DeltaIOManager(dg.ConfigurableIOManager):
             hooks=() if settings.is_audited else self.hooks,
         )
         branch = None
+        if (named := find_reproduced(context)) is not None:
+            return self._reproduce(writer, named, obj)
         if settings.is_audited:
             audited = write_audited(writer, obj)
             log, branch, output = audited.log, audited.branch, audited.output
@@ -312,6 +325,17 @@ class DeltaIOManager(dg.ConfigurableIOManager):
                 context.add_output_metadata(branch_metadata(log, branch, table.version))
         if isinstance(obj, PublishedRows):
             context.add_output_metadata(obj.metadata)
+        return table
+
+    def _reproduce(self, writer: OutputWriter, named: dg.DagsterRun, obj: Any) -> Snapshot | None:
+        """Write an output to a branch, and report how it differs from that of the named run."""
+        if isinstance(obj, PublishedRows):
+            raise InvalidRequestError("a run that reproduces another run publishes nothing")
+        context = writer.context
+        reproduced = write_reproduction(writer, named, obj)
+        table = report_output(context, reproduced.log, writer.settings, reproduced.output)
+        reproduced.set_data_version(context, writer.log.snapshot())
+        context.add_output_metadata(reproduced.metadata())
         return table
 
     @property
@@ -360,9 +384,11 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         upstream = context.upstream_output
         metadata = upstream.definition_metadata if upstream is not None else {}
         reader, log = self.input_reader(context), self.log_of_asset(context.asset_key, metadata)
+        if is_reproduction(context):
+            return read_reproduced(reader, log)
         if is_audited(context.asset_key, metadata) and not reader.settings.is_chosen_by_input:
             branch = audited_log(context, log)
-            return reader.read(log) if branch is None else reader.reading_latest().read(branch)
+            return reader.read(log) if branch is None else reader.reading("latest").read(branch)
         return reader.read(log)
 
     def input_reader(self, context: dg.InputContext) -> InputReader:
@@ -387,22 +413,9 @@ class DeltaIOManager(dg.ConfigurableIOManager):
 
     def _session(self) -> Any:
         if self.spark is None:
-            raise InvalidRequestError(
-                "an input is annotated with a Spark DataFrame, but DeltaIOManager has no Spark "
-                "session; give it spark=LazyPySparkResource(...)"
-            )
+            text = "an input is annotated with a Spark DataFrame, but DeltaIOManager has no Spark "
+            raise InvalidRequestError(f"{text}session; give it spark=LazyPySparkResource(...)")
         return self.spark.spark_session
-
-
-def _validate_output_names_no_table(context: dg.OutputContext, log: DeltaLog) -> None:
-    """Reject a location in the output: readers find the table by the asset's definition."""
-    for metadata in (context.output_metadata, compat.added_metadata(context, None)):
-        if uri_elsewhere(context.asset_key, metadata or {}, log.uri) is not None:
-            raise InvalidRequestError(
-                f"the Output of asset {context.asset_key.to_user_string()} has the metadata "
-                "dagster/uri, but readers find the table by the metadata of the asset's "
-                "definition; set dagster/uri there. Nothing was written"
-            )
 
 
 def _consumer_places(context: dg.InputContext) -> list[tuple[str, Mapping[str, Any]]]:
@@ -412,15 +425,6 @@ def _consumer_places(context: dg.InputContext) -> list[tuple[str, Mapping[str, A
         for key, metadata in compat.consumer_metadata(context).items()
         if READ_KEY in metadata
     ]
-
-
-def _validate_none_is_meant(context: dg.OutputContext) -> None:
-    if not takes_none(compat.annotation(context)):
-        raise InvalidRequestError(
-            f"asset {context.asset_key.to_user_string()} returned None, so nothing was written; "
-            "return its rows, or annotate the function with -> None, or Optional[...], where it "
-            "may write nothing"
-        )
 
 
 class _LogListener:

@@ -25,6 +25,7 @@ from delta_ops.orchestration.io_manager.input_settings import (
 )
 from delta_ops.orchestration.io_manager.input_versions import (
     InputVersion,
+    ReadVersion,
     input_version,
     read_metadata,
 )
@@ -79,9 +80,9 @@ class InputReader:
             compat.record_read(self.context, read_metadata(self.context.asset_key, version))
         return self.value(log, version)
 
-    def reading_latest(self) -> InputReader:
-        """Copy this reader, to read the latest version: of the table, or of a branch."""
-        return replace(self, settings=replace(self.settings, read="latest"))
+    def reading(self, version: ReadVersion) -> InputReader:
+        """Copy this reader, to read another version, such as "latest"."""
+        return replace(self, settings=replace(self.settings, read=version))
 
     def read_tables(self, logs_by_key: Mapping[str, DeltaLog], *, may_miss: bool) -> Any:
         """Read partitions that have a table each.
@@ -148,6 +149,10 @@ class InputReader:
         value = value_of_table(wanted, read)
         remember_input(self.context, value)
         return value
+
+    def rows_of(self, snapshot: Snapshot) -> Predicate | None:
+        """The rows that the input reads of a version; None for all rows."""
+        return self._all_rows(snapshot)
 
     def _all_rows(self, snapshot: Snapshot) -> Predicate | None:
         return self._rows(snapshot, None)

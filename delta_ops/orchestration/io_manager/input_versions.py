@@ -38,10 +38,11 @@ READ_KEY = "delta/read"
 ReadVersion = Literal["materialized", "latest"] | int | str
 """Which version an input reads: the version that Dagster records, the latest, a number, or a tag
 or branch such as `tag:2026-11`."""
-_READ, _LATEST, _ADVICE = "delta/input_version/", "delta/latest/", "delta/read_advice/"
+INPUT_VERSION = "delta/input_version/"
+_LATEST, _ADVICE = "delta/latest/", "delta/read_advice/"
 _MAX_COMMITS = 100
 """Commits that are read to find changes of a partition."""
-READ_NAMES = (_READ, _LATEST, _ADVICE)
+READ_NAMES = (INPUT_VERSION, _LATEST, _ADVICE)
 """Prefixes of the metadata that record the versions of an asset's inputs."""
 
 
@@ -130,7 +131,7 @@ def read_metadata(asset_key: dg.AssetKey, version: InputVersion) -> dict[str, An
     key = asset_key.to_user_string()
     advice = {} if version.advice is None else {f"{_ADVICE}{key}": version.advice}
     return {
-        f"{_READ}{key}": version.snapshot.version,
+        f"{INPUT_VERSION}{key}": version.snapshot.version,
         f"{_LATEST}{key}": version.latest_version,
         **advice,
     }

@@ -17,6 +17,7 @@ from typing import Literal
 import dagster as dg
 
 from delta_ops.errors import InvalidRequestError
+from delta_ops.log import DeltaLog
 from delta_ops.orchestration import dagster_compat as compat
 from delta_ops.orchestration.io_manager.input_versions import READ_KEY, READ_NAMES
 from delta_ops.orchestration.io_manager.merge_settings import (
@@ -36,7 +37,8 @@ from delta_ops.orchestration.io_manager.setting_values import (
     read_texts,
     validate_keys,
 )
-from delta_ops.orchestration.tables import TABLE_KEY
+from delta_ops.orchestration.io_manager.type_handlers import takes_none
+from delta_ops.orchestration.tables import TABLE_KEY, uri_elsewhere
 from delta_ops.transaction.commit.info import RESERVED_NAMES
 
 Mode = Literal["append", "overwrite", "merge", "error", "ignore"]
@@ -396,3 +398,24 @@ def read_expressions(setting: Setting) -> PartitionExpr | None:
     if isinstance(value, Mapping) and all(isinstance(t, str) for i in value.items() for t in i):
         return value
     raise setting.rejection("an expression, or a mapping of dimensions to expressions")
+
+
+def validate_output_names_no_table(context: dg.OutputContext, log: DeltaLog) -> None:
+    """Reject a location in the output: readers find the table by the asset's definition."""
+    for metadata in (context.output_metadata, compat.added_metadata(context, None)):
+        if uri_elsewhere(context.asset_key, metadata or {}, log.uri) is not None:
+            raise InvalidRequestError(
+                f"the Output of asset {context.asset_key.to_user_string()} has the metadata "
+                "dagster/uri, but readers find the table by the metadata of the asset's "
+                "definition; set dagster/uri there. Nothing was written"
+            )
+
+
+def validate_none_is_meant(context: dg.OutputContext) -> None:
+    """Reject the value None unless the annotation of the asset allows it."""
+    if not takes_none(compat.annotation(context)):
+        raise InvalidRequestError(
+            f"asset {context.asset_key.to_user_string()} returned None, so nothing was written; "
+            "return its rows, or annotate the function with -> None, or Optional[...], where it "
+            "may write nothing"
+        )

@@ -45,6 +45,7 @@ from delta_ops.orchestration.io_manager.output_settings import (
 from delta_ops.orchestration.io_manager.output_txns import step_output_of_asset, user_metadata
 from delta_ops.orchestration.publish.audits import audits_of, problems_of
 from delta_ops.orchestration.tables import TABLE_KEY, table_parts
+from delta_ops.orchestration.tags import reject_reproduction
 from delta_ops.transaction import CommitResult
 from delta_ops.versioning import delete_branch, publish
 from delta_ops.versioning.publish import find_publication
@@ -176,6 +177,7 @@ class _Publication:
             InvalidRequestError: The resource is not a DeltaIOManager.
             dagster.Failure: Rows are missing, were not checked, or cannot be published.
         """
+        reject_reproduction(context.run.tags, "publishing rows")
         manager = getattr(context.resources, self.io_manager_key)
         if not isinstance(manager, DeltaIOManager):
             raise InvalidRequestError(

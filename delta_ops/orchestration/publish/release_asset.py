@@ -22,6 +22,7 @@ from delta_ops.orchestration.io_manager.audit_branches import runs_of
 from delta_ops.orchestration.io_manager.delta_io_manager import DeltaIOManager
 from delta_ops.orchestration.io_manager.output_settings import PUBLISH_KEY, is_audited
 from delta_ops.orchestration.storage_options import resolve_options, resolve_text
+from delta_ops.orchestration.tags import reject_reproduction
 from delta_ops.storage.paths import redact
 from delta_ops.versioning import Release, ReleaseSet, create_release
 
@@ -32,6 +33,8 @@ RELEASE, RELEASE_SET, RELEASE_TABLES = (
 )
 """Metadata of the materialization of a release asset."""
 _KIND = "deltalake"
+_MOST_RECORDS = 100
+"""Newest materializations that are searched for one with a version."""
 
 
 def build_release_asset(
@@ -147,6 +150,7 @@ class _Making:
             InvalidRequestError: The resource is not a DeltaIOManager.
             dagster.Failure: An asset was never materialized, or the versions cannot be released.
         """
+        reject_reproduction(context.run.tags, "making a release")
         manager = getattr(context.resources, self.io_manager_key)
         if not isinstance(manager, DeltaIOManager):
             raise InvalidRequestError(
@@ -195,8 +199,9 @@ def _materialized_version(context: dg.AssetExecutionContext, asset_key: dg.Asset
         versions = [version for each in found if (version := _version_in(each)) is not None]
         if versions:
             return max(versions)
-    newest = records.newest_record(context.instance, asset_key, None)
-    return None if newest is None else _version_in(newest)
+    # Materializations of audited and reproduced rows name no version.
+    newest = context.instance.fetch_materializations(asset_key, limit=_MOST_RECORDS).records
+    return next((v for each in newest if (v := _version_in(each)) is not None), None)
 
 
 def _version_in(record: dg.EventLogRecord) -> int | None:

@@ -22,6 +22,7 @@ from pydantic import Field, PrivateAttr
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.option_words import Surface, spoken_on
+from delta_ops.orchestration import dagster_compat as compat
 from delta_ops.orchestration.io_manager.output_report import WrittenOutput
 from delta_ops.orchestration.io_manager.output_settings import OutputSettings
 from delta_ops.orchestration.resources import TableName, table_log
@@ -45,6 +46,7 @@ from delta_ops.orchestration.swap_in.translations import (
     translate_writer_properties,
 )
 from delta_ops.orchestration.tables import table_parts, uri_elsewhere
+from delta_ops.orchestration.tags import reject_reproduction
 from delta_ops.storage.addresses import local_path_of
 from delta_ops.storage.paths import redact
 
@@ -189,6 +191,7 @@ class PolarsDeltaIOManager(RenamedIOManager):
         """Take the storage of the instance as the default of `base_dir`."""
         if context.instance is not None:
             self._instance_storage = context.instance.storage_directory()
+        super().setup_for_execution(context)
 
     def log(self, table: TableName) -> DeltaLog:
         """The log of a table, by name below `base_dir`."""
@@ -247,6 +250,10 @@ class PolarsDeltaIOManager(RenamedIOManager):
         reader = replace(self.input_reader(context), owns_tables=True)
         if reader.partition_expr is not None or reader.settings.partition_expr is not None:
             return super().load_input(context)
+        reject_reproduction(
+            {} if (run := compat.run_of_input(context)) is None else run.tags,
+            "reading partitions that have tables of their own",
+        )
         may_miss = bool((context.definition_metadata or {}).get("allow_missing_partitions"))
         upstream = context.upstream_output
         metadata = upstream.definition_metadata if upstream is not None else {}
