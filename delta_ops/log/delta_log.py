@@ -9,11 +9,17 @@ from datetime import date
 from typing import Any
 
 from delta_ops.arguments import validate_arguments
-from delta_ops.errors import InvalidRequestError, TableNotFoundError, VersionNotFoundError
+from delta_ops.errors import (
+    InvalidRequestError,
+    LogCorruptError,
+    TableNotFoundError,
+    VersionNotFoundError,
+)
 from delta_ops.log.commit_file import Commit, read_commit_if_there
 from delta_ops.log.history.history import HistoryEntry, load_history
 from delta_ops.log.history.time_travel import version_at
 from delta_ops.log.outside_files import OutsideFiles, OutsideRule
+from delta_ops.log.refs.anchors import open_anchor
 from delta_ops.log.refs.branches import (
     branch_log_directory,
     find_branch,
@@ -214,13 +220,27 @@ class DeltaLog:
         return snapshot
 
     def _open(self, version: int | None = None) -> Snapshot:
-        snapshot = open_snapshot(
-            self.storage, self.log_directory, version, self.base, outside=self.outside
-        )
+        try:
+            snapshot = open_snapshot(
+                self.storage, self.log_directory, version, self.base, outside=self.outside
+            )
+        except (VersionNotFoundError, LogCorruptError):
+            anchored = None if version is None else self._open_anchored(version)
+            if anchored is None:
+                raise
+            return anchored
         if self.base is not None and snapshot.version == self.base.version:
             # A branch without commits looks like a deleted branch whose log is gone.
             validate_exists(self.storage, self.log_directory)
         return snapshot
+
+    def _open_anchored(self, version: int) -> Snapshot | None:
+        """A version that the log has lost, by its anchor; None if it has none."""
+        if self.log_directory != LOG_DIRECTORY:
+            return None
+        found = open_anchor(self.storage, self.log_directory, version, self.outside)
+        is_ours = found is not None and found.metadata.id == self._open().metadata.id
+        return found if is_ours else None
 
     def snapshot_if_exists(self) -> Snapshot | None:
         """Open the latest version; None if there is no table yet."""

@@ -4,6 +4,7 @@ They are stored beside the log, in `_delta_ops`; other engines neither see nor n
 """
 
 from delta_ops.log.refs.refs import Branch, Session, Tag
+from delta_ops.versioning.anchors import Anchor, create_anchor
 from delta_ops.versioning.branch_diff import BranchDiff, diff_branch
 from delta_ops.versioning.branches import (
     create_branch,
@@ -33,6 +34,7 @@ from delta_ops.versioning.verify_refs import RefAtRisk, VerifiedRef, verify_refs
 from delta_ops.versioning.write_session import SessionStatus, SessionStep, WriteSession
 
 __all__ = [
+    "Anchor",
     "Branch",
     "BranchDiff",
     "DeleteReleasesResult",
@@ -50,6 +52,7 @@ __all__ = [
     "VerifiedRef",
     "WriteSession",
     "begin_session",
+    "create_anchor",
     "create_branch",
     "create_release",
     "create_tag",

@@ -115,6 +115,7 @@ NEED_MORE = {
     "alter cluster-by": "the feature is missing",
     "alter drop-constraint": "the constraint is missing",
     "alter drop-feature": "the feature is missing",
+    "branch anchor": "the branch is missing",
     "branch delete": "the branch is missing",
     "branch diff": "the branch is missing",
     "branch publish": "the branch is missing",
@@ -128,6 +129,7 @@ NEED_MORE = {
     "session abandon": "the session is missing",
     "session commit": "the session is missing",
     "session show": "the session is missing",
+    "tag anchor": "the tag is missing",
     "tag delete": "the tag is missing",
 }
 """Examples that another state of the table refuses, with the reason."""

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow as pa
 from click.testing import CliRunner
 
+import delta_ops.arrow as da
 from delta_ops.cli.main import cli
+from delta_ops.versioning import create_branch, create_tag
 from tests.maintenance.aged_tables import overwritten
 
 
@@ -41,3 +44,19 @@ def test_a_name_that_is_taken_is_one_sentence(tmp_path: Path) -> None:
     code, text = run("tag", table, "create", "a")
     assert (code, text.count("\n")) == (1, 1)
     assert "tag 'a' names version 1, and a tag never changes" in text
+
+
+def test_an_anchor_is_written_once(tmp_path: Path) -> None:
+    table = str(tmp_path / "t")
+    da.write(table, pa.table({"id": [1]}))
+    create_tag(table, "first")
+    path = f"_delta_ops/anchors/{0:020}.checkpoint.parquet"
+    assert run("tag", table, "anchor", "first") == (
+        0,
+        f"Wrote {path}, which keeps version 0 readable.\n",
+    )
+    create_branch(table, "x")
+    assert run("branch", table, "anchor", "x")[1] == f"{path} keeps version 0 readable already.\n"
+    found = json.loads(run("branch", table, "anchor", "x", "--json")[1])
+    assert (found["ref"], found["version"], found["is_new"]) == ("branch:x", 0, False)
+    assert run("tag", table, "anchor", "other")[0] == 1

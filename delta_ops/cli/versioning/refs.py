@@ -13,12 +13,14 @@ from delta_ops.cli.fleet import TABLE_FAILED
 from delta_ops.cli.options import json_option, open_table, storage_options_option
 from delta_ops.cli.render import Group, moment_text, say, show_json, show_rows
 from delta_ops.clock import system_clock
+from delta_ops.log import DeltaLog
 from delta_ops.protocol.values.wide_timestamps import utc_text
 from delta_ops.units import count_text, size_text
 from delta_ops.versioning import (
     Branch,
     Tag,
     VerifiedRef,
+    create_anchor,
     create_branch,
     create_tag,
     delete_branch,
@@ -90,6 +92,28 @@ def delete_tag_command(
         show_json({"table": log.uri, "deleted": name})
     else:
         say(f"Deleted tag {name}. Its name is never given again.")
+
+
+@tag_command.command("anchor")
+@click.argument("name")
+@storage_options_option
+@json_option
+@click.pass_obj
+def anchor_tag_command(
+    table: str, storage_options: dict[str, Any], name: str, as_json: bool
+) -> None:
+    """Keep a tag readable even if another engine cleans up the log."""
+    _show_anchor(open_table(table, storage_options), f"tag:{name}", as_json=as_json)
+
+
+def _show_anchor(log: DeltaLog, ref: str, *, as_json: bool) -> None:
+    anchor = create_anchor(log, ref)
+    if as_json:
+        show_json({"table": log.uri, "ref": ref, **dataclasses.asdict(anchor)})
+    elif anchor.is_new:
+        say(f"Wrote {anchor.path}, which keeps version {anchor.version} readable.")
+    else:
+        say(f"{anchor.path} keeps version {anchor.version} readable already.")
 
 
 def _tag_fields(tag: Tag) -> dict[str, Any]:
@@ -208,6 +232,18 @@ def rename_branch_command(
         show_json({"table": log.uri, **_branch_fields(branch)})
     else:
         say(f"Branch {name} is {new_name} now.")
+
+
+@branch_command.command("anchor")
+@click.argument("name")
+@storage_options_option
+@json_option
+@click.pass_obj
+def anchor_branch_command(
+    table: str, storage_options: dict[str, Any], name: str, as_json: bool
+) -> None:
+    """Keep a branch readable even if another engine cleans up the log."""
+    _show_anchor(open_table(table, storage_options), f"branch:{name}", as_json=as_json)
 
 
 @branch_command.command("publish")

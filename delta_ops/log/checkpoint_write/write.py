@@ -142,7 +142,7 @@ def _write(
 
 
 def _write_classic(content: Content, on_event: OnEvent) -> WrittenCheckpoint | None:
-    written = _create_whole(content, on_event)
+    written = _create_whole(content, _classic_path(content.snapshot), on_event)
     if written is None:
         snapshot = content.snapshot
         _point_at_existing(snapshot)
@@ -151,7 +151,26 @@ def _write_classic(content: Content, on_event: OnEvent) -> WrittenCheckpoint | N
     return written
 
 
-def _create_whole(content: Content, on_event: OnEvent) -> WrittenCheckpoint | None:
+def _classic_path(snapshot: Snapshot) -> str:
+    return f"{snapshot.log_directory}/{checkpoint_name(snapshot.version)}"
+
+
+def write_copy(snapshot: Snapshot, path: str, *, now_ms: int) -> None:
+    """Write the classic checkpoint of a snapshot's version to another path, unless it exists.
+
+    Args:
+        path: Relative to the table's root.
+        now_ms: As for `write_checkpoint`.
+
+    Raises:
+        LogCorruptError: The version cannot be read in full.
+        TableReplacedError: The table was deleted or replaced by another table.
+        StorageError: The store failed.
+    """
+    _create_whole(Content(snapshot=snapshot, now_ms=now_ms), path, ignore)
+
+
+def _create_whole(content: Content, path: str, on_event: OnEvent) -> WrittenCheckpoint | None:
     """Write the classic checkpoint, without a hint; None if one exists."""
     snapshot = content.snapshot
     counts = {"adds": 0, "rows": 0}
@@ -165,7 +184,6 @@ def _create_whole(content: Content, on_event: OnEvent) -> WrittenCheckpoint | No
                 on_event(progress(snapshot, counts["adds"]))
         validate_same_table(snapshot)  # the file is visible only after this function returns
 
-    path = f"{snapshot.log_directory}/{checkpoint_name(snapshot.version)}"
     delete_if_empty(snapshot.storage, path)
     try:
         info = snapshot.storage.create_from_stream(path, write)
@@ -184,7 +202,7 @@ def _create_whole(content: Content, on_event: OnEvent) -> WrittenCheckpoint | No
 
 
 def _write_parts(content: Content, parts: int, on_event: OnEvent) -> WrittenCheckpoint | None:
-    whole = _create_whole(content, on_event)
+    whole = _create_whole(content, _classic_path(content.snapshot), on_event)
     if whole is None:
         return None  # no hint: the other writer may be about to delete its whole file
     snapshot = content.snapshot

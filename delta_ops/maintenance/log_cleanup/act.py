@@ -37,6 +37,7 @@ from delta_ops.log.checkpoint.sidecars import list_sidecars
 from delta_ops.log.checksum_write.verify import validate_checksum
 from delta_ops.log.history.in_commit_timestamps import load_in_commit_times
 from delta_ops.log.last_checkpoint import load_named_version
+from delta_ops.log.refs.anchors import anchored_versions
 from delta_ops.log.refs.refs import announced_deletion
 from delta_ops.log.same_table import validate_same_table
 from delta_ops.log.segment import earliest_version, list_log, listing_from_files, retry_if_vanished
@@ -52,7 +53,7 @@ from delta_ops.maintenance.log_cleanup.plan import (
 )
 from delta_ops.protocol.arrow_schemas import ADD, REMOVE
 from delta_ops.protocol.file_names import LAST_CHECKPOINT
-from delta_ops.storage import FileInfo
+from delta_ops.storage import FileInfo, Storage
 from delta_ops.storage.store_clock import store_time_ms
 from delta_ops.versioning.releases.holds import drop_lost_holds
 
@@ -234,7 +235,11 @@ def plan_of_listed(
         files,
         now_ms=now_ms,
         retention_ms=retention_ms,
-        keep_versions=[version for version in keep_versions if version > base_version],
+        keep_versions=[
+            version
+            for version in _versions_in_log(storage, files, keep_versions)
+            if version > base_version
+        ],
         is_enabled=properties.enable_expired_log_cleanup,
         in_commit=load_in_commit_times(
             snapshot, listing_from_files(files), cutoff_ms_of(now_ms, retention_ms)
@@ -251,6 +256,17 @@ def plan_of_listed(
     top_level = top_level_files(files, plan) if candidates else []
     referenced = referenced_sidecars(storage, top_level, candidates)
     return add_orphans(plan, sidecars, referenced, now_ms=now_ms)
+
+
+def _versions_in_log(
+    storage: Storage, files: Sequence[FileInfo], versions: Collection[int]
+) -> Collection[int]:
+    """The versions without those that only an anchor keeps, because the log has lost them."""
+    first = earliest_version(listing_from_files(files)) if versions else None
+    if first is None or min(versions) >= first:
+        return versions
+    anchored = anchored_versions(storage)
+    return [each for each in versions if each >= first or each not in anchored]
 
 
 def _would_differ(store_ms: int, now_ms: int, retention_ms: int) -> bool:

@@ -1,0 +1,151 @@
+"""Anchors: versions of refs that stay readable after the log has lost them."""
+
+from __future__ import annotations
+
+import shutil
+from datetime import timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import delta_ops.arrow as da
+from delta_ops import DeltaLog
+from delta_ops.errors import InvalidRequestError, LogCorruptError, VersionNotFoundError
+from delta_ops.maintenance import clean_up_log, create_checkpoint, health, restore, vacuum
+from delta_ops.versioning import (
+    create_anchor,
+    create_branch,
+    create_release,
+    create_tag,
+    open_branch,
+    open_release,
+    verify_refs,
+)
+from tests.maintenance.aged_tables import Table
+from tests.support.faulty_storage import copies_of, crashes
+from tests.support.tables import rows
+
+
+def table_at(root: Path) -> Table:
+    """Versions 0 to 4; version 1 has the rows 0 and 1, in two partitions."""
+    table = Table(root)
+    table.write([0], configuration={"delta.checkpointInterval": "100"})
+    table.write([1], "b")
+    for number in (2, 3, 4):
+        table.write([number], mode="overwrite")
+    return table
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    return table_at(tmp_path / "t")
+
+
+def lose_log(table: Table, before: int = 4) -> None:
+    """Delete the commits of old versions, as the clean-up of another engine does."""
+    create_checkpoint(table.log)
+    for version in range(before):
+        (table.root / "_delta_log" / f"{version:020}.json").unlink()
+    table.date()
+
+
+def test_an_anchored_tag_is_read_after_the_log_has_lost_it(table: Table) -> None:
+    create_tag(table.log, "kept", version=1)
+    kept = table.rows(1)
+    create_tag(table.log, "other", version=2)
+    assert (create_anchor(table.log, "tag:kept").is_new, table.rows(1)) == (True, kept)
+    lose_log(table)
+    assert rows(da.to_table(table.root, ref="tag:kept")) == kept
+    assert rows(da.to_table(table.root, version=1)) == kept
+    with pytest.raises(VersionNotFoundError, match="earliest version that can be read is 4"):
+        da.to_table(table.root, ref="tag:other")
+    states = {each.ref: each.is_readable for each in verify_refs(table.log)}
+    assert states == {"tag:kept": True, "tag:other": False}
+
+
+def test_vacuum_and_log_clean_up_go_on_and_keep_the_files(table: Table) -> None:
+    create_tag(table.log, "kept", version=1)
+    kept = table.rows(1)
+    create_anchor(table.log, "tag:kept")
+    lose_log(table)
+    table.write([9], mode="overwrite")
+    table.pass_time(days=60)
+    assert health(table.log, clock=table.clock).figures.refused == {}
+    assert vacuum(table.log, clock=table.clock).deleted_files == 3
+    clean_up_log(table.log, clock=table.clock)
+    assert rows(da.to_table(table.root, ref="tag:kept")) == kept
+    restore(table.log, version=1)
+    assert table.rows() == kept
+
+
+def test_the_base_of_a_branch_is_anchored(table: Table) -> None:
+    create_branch(table.log, "x", version=1, expires_in=timedelta(days=6), enforce_retention=False)
+    da.delete(open_branch(table.log, "x"), "id = 0")
+    anchor = create_anchor(table.log, "branch:x")
+    lose_log(table)
+    assert (anchor.version, da.to_table(table.root, ref="branch:x")["id"].to_pylist()) == (1, [1])
+    data = pa.table({"id": pa.array([7], pa.int64()), "p": ["a"]})
+    da.write(open_branch(table.log, "x"), data)
+    assert da.count_rows(table.root, ref="branch:x") == 2
+
+
+def test_a_release_is_read_by_the_anchor_of_a_tag(table: Table, tmp_path: Path) -> None:
+    create_release(tmp_path / "releases", {"t": table.log}, versions={"t": 1})
+    create_tag(table.log, "kept", version=1)
+    create_anchor(table.log, "tag:kept")
+    lose_log(table)
+    assert da.count_rows(open_release(tmp_path / "releases")["t"]) == 2
+
+
+def test_a_second_anchor_is_the_first(table: Table) -> None:
+    create_tag(table.log, "a", version=1)
+    create_tag(table.log, "b", version=1)
+    first = create_anchor(table.log, "tag:a")
+    assert (create_anchor(table.log, "tag:b").path, first.is_new) == (first.path, True)
+    assert not create_anchor(table.log, "tag:b").is_new
+
+
+def test_the_anchor_of_an_earlier_table_is_replaced_and_never_read(table: Table) -> None:
+    create_tag(table.log, "a", version=1)
+    create_anchor(table.log, "tag:a")
+    shutil.rmtree(table.root / "_delta_log")
+    shutil.rmtree(table.root / "_delta_ops" / "refs")
+    for number in range(5):
+        table.write([10 + number], mode="overwrite")
+    lose_log(table, before=3)
+    with pytest.raises((VersionNotFoundError, LogCorruptError)):
+        table.log.snapshot(1)
+    create_tag(table.log, "c", version=4)
+    assert create_anchor(table.log, "tag:c").is_new
+
+
+@pytest.mark.parametrize(
+    ("ref", "error"),
+    [("kept", InvalidRequestError), ("tag:no", VersionNotFoundError)],
+    ids=["no ref", "an unknown tag"],
+)
+def test_a_wrong_ref_is_rejected(table: Table, ref: str, error: type[Exception]) -> None:
+    create_tag(table.log, "kept", version=1)
+    with pytest.raises(error):
+        create_anchor(table.log, ref)
+    assert not (table.root / "_delta_ops" / "anchors").exists()
+
+
+def test_a_killed_creation_leaves_a_whole_anchor_or_none(tmp_path: Path) -> None:
+    table = table_at(tmp_path / "t")
+    create_tag(table.log, "kept", version=1)
+    kept = table.rows(1)
+    found = set()
+    fresh = copies_of(table.root, tmp_path / "copies")
+    for place, storage in crashes(
+        fresh, lambda each: create_anchor(DeltaLog("", storage=each), "tag:kept")
+    ):
+        copy = Table(Path(storage.uri), now_ms=table.now_ms)
+        lose_log(copy)
+        try:
+            assert rows(da.to_table(copy.root, ref="tag:kept")) == kept, place
+            found.add("read")
+        except VersionNotFoundError:
+            found.add("lost")
+    assert found == {"read", "lost"}
