@@ -80,8 +80,8 @@ from delta_ops.orchestration.io_manager.output_settings import (
     validate_output_names_no_table,
 )
 from delta_ops.orchestration.io_manager.output_writer import OutputWriter
-from delta_ops.orchestration.reproduce.outputs import find_reproduced, write_reproduction
-from delta_ops.orchestration.reproduce.recorded_run import (
+from delta_ops.orchestration.io_manager.reproduce.outputs import find_reproduced, write_reproduction
+from delta_ops.orchestration.io_manager.reproduce.recorded_run import (
     is_reproduction,
     read_reproduced,
     validate_recorded,

@@ -26,6 +26,7 @@ import dagster as dg
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import DeltaLog
+from delta_ops.log.commit_file import Commit
 from delta_ops.orchestration import dagster_compat as compat
 from delta_ops.orchestration.dagster_compat import dagster_instance, dagster_run
 from delta_ops.orchestration.io_manager.reruns import (
@@ -192,6 +193,17 @@ def user_metadata(output: StepOutput | None, texts: Mapping[str, str] | None) ->
         if output.partition_text is not None:
             values["dagster/partition"] = output.partition_text
     return json.dumps(values, separators=(",", ":")) if values else None
+
+
+def run_id_of_commit(commit: Commit) -> str | None:
+    """The run that committed an output, by the user metadata of the commit; None if unknown."""
+    text = commit.info.values.get("userMetadata") if commit.info else None
+    try:
+        values = json.loads(text) if isinstance(text, str) else None
+    except (ValueError, RecursionError):
+        return None
+    found = values.get("dagster/run_id") if isinstance(values, dict) else None
+    return found if isinstance(found, str) else None
 
 
 def _require_keys(asset_key: dg.AssetKey, keys: Sequence[str]) -> tuple[str, ...]:

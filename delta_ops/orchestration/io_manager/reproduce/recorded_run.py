@@ -22,13 +22,13 @@ import dagster as dg
 
 from delta_ops.errors import DeltaOpsError, InvalidRequestError, VersionNotFoundError
 from delta_ops.log import DeltaLog, Snapshot
-from delta_ops.log.commit_file import Commit, read_commit_if_there
+from delta_ops.log.commit_file import read_commit_if_there
 from delta_ops.orchestration import dagster_compat as compat
 from delta_ops.orchestration import dagster_records as records
-from delta_ops.orchestration.commits.reported_commits import run_of_commit
 from delta_ops.orchestration.io_manager.audit_branches import audited_log, runs_of
 from delta_ops.orchestration.io_manager.input_reader import InputReader
 from delta_ops.orchestration.io_manager.input_versions import INPUT_VERSION
+from delta_ops.orchestration.io_manager.output_txns import run_id_of_commit
 from delta_ops.orchestration.table_versions import changes_rows
 from delta_ops.orchestration.tags import REPRODUCE_TAG, validate_tags
 from delta_ops.protocol.file_paths import canonical_path
@@ -218,7 +218,7 @@ def first_version(log: DeltaLog, recorded: RecordedOutput, run_ids: Collection[s
         )
     for each in range(version, -1, -1):
         commit = read_commit_if_there(log.storage, log.log_directory, each)
-        if commit is not None and _run_id_of(commit) in run_ids:
+        if commit is not None and run_id_of_commit(commit) in run_ids:
             first = each
         elif commit is None or changes_rows(commit):
             if commit is None and first is None:
@@ -233,11 +233,6 @@ def first_version(log: DeltaLog, recorded: RecordedOutput, run_ids: Collection[s
             "that run instead. Nothing was written"
         )
     return first
-
-
-def _run_id_of(commit: Commit) -> str | None:
-    found = run_of_commit(commit)
-    return None if found is None else found.run_id
 
 
 def open_recorded(log: DeltaLog, version: int, predicate: Predicate | None = None) -> Snapshot:

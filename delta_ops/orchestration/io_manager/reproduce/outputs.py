@@ -37,13 +37,13 @@ from delta_ops.orchestration.io_manager.audit_branches import (
 from delta_ops.orchestration.io_manager.output_report import WrittenOutput, known_version
 from delta_ops.orchestration.io_manager.output_txns import StepOutput, step_output
 from delta_ops.orchestration.io_manager.output_writer import OutputWriter
-from delta_ops.orchestration.metadata import data_version
-from delta_ops.orchestration.reproduce.recorded_run import (
+from delta_ops.orchestration.io_manager.reproduce.recorded_run import (
     find_recorded_output,
     first_version,
     open_recorded,
     reproduced_run,
 )
+from delta_ops.orchestration.metadata import data_version
 from delta_ops.storage.paths import redact
 from delta_ops.units import count_text
 from delta_ops.versioning import create_branch, delete_branch
