@@ -35,6 +35,7 @@ WITHOUT_SPARK = (
     "reproduce.md",
     "tags.md",
     "write-audit-publish.md",
+    "write-sessions.md",
 )
 WITH_SPARK = ("from-delta-spark.md", "streaming.md")
 IN_TEST_README = ("assets.md", "maintenance-jobs.md", "stores.md", "without-dagster.md")

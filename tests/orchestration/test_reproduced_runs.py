@@ -228,6 +228,7 @@ def test_versions_that_are_gone_are_named_before_any_step(pipeline: Pipeline) ->
     assert any("1 file of this version were deleted" in text for text in texts), texts
 
 
+@pytest.mark.full
 def test_all_versions_that_are_gone_are_named_with_their_assets(pipeline: Pipeline) -> None:
     run_id = old_version(pipeline)
     late = system_clock() + 30 * DAY_MS
@@ -242,6 +243,7 @@ def test_all_versions_that_are_gone_are_named_with_their_assets(pipeline: Pipeli
         assert any(part in text for text in texts), part
 
 
+@pytest.mark.full
 def test_a_selection_without_the_lost_version_runs(pipeline: Pipeline) -> None:
     first = pipeline.run()
     pipeline.ids = [5]
@@ -368,6 +370,7 @@ def test_publications_and_releases_are_rejected(
     assert DeltaLog(tmp_path / "orders").snapshot().version == before
 
 
+@pytest.mark.full
 def test_a_check_of_a_reproduced_asset_reads_its_branch(pipeline: Pipeline) -> None:
     found = []
 
@@ -383,6 +386,7 @@ def test_a_check_of_a_reproduced_asset_reads_its_branch(pipeline: Pipeline) -> N
     assert found == [[10, 20], [30, 60]]
 
 
+@pytest.mark.full
 def test_the_table_that_the_run_created_is_reproduced(pipeline: Pipeline) -> None:
     first = pipeline.run()
     found = metadata_of(pipeline.run(pipeline.orders, reproduce=first.run_id), "orders")

@@ -216,6 +216,7 @@ def test_a_writer_at_any_call_of_a_commit_is_committed_or_gets_an_error(tmp_path
     assert outcomes == {True, False}
 
 
+@pytest.mark.full
 def test_a_commit_at_any_call_of_a_writer_has_its_rows_or_the_writer_an_error(
     tmp_path: Path,
 ) -> None:
@@ -244,6 +245,7 @@ def test_a_second_attempt_at_any_call_of_the_first_counts_alone(tmp_path: Path) 
     assert (4, False) in found
 
 
+@pytest.mark.full
 def test_a_second_commit_at_any_call_of_the_first_changes_nothing(tmp_path: Path) -> None:
     versions = []
     act: Act = lambda session: versions.append(session.commit().version)  # noqa: E731

@@ -149,6 +149,7 @@ def test_a_new_attempt_undoes_the_removals_of_the_earlier_one(log: DeltaLog) -> 
     assert ids_of(session.snapshot()) == [1, 2, 3]
 
 
+@pytest.mark.full
 def test_an_attempt_that_was_repeated_takes_no_more_rows(log: DeltaLog) -> None:
     session = begin_session(log)
     old = session.fork("load")
@@ -178,6 +179,7 @@ def test_steps_with_similar_names_are_different_steps(log: DeltaLog) -> None:
     assert len(ids_of(log)) == 3 + len(names)
 
 
+@pytest.mark.full
 def test_steps_without_a_name_are_different_steps(log: DeltaLog) -> None:
     session = begin_session(log)
     da.write(session.fork(), rows_of(4))
@@ -203,6 +205,7 @@ def test_only_the_expected_steps_are_committed(log: DeltaLog) -> None:
     assert session.commit(expected_steps=["b", "a"]).version == 3
 
 
+@pytest.mark.full
 def test_a_fan_out_of_writers_does_not_wait_for_each_other(log: DeltaLog) -> None:
     session = begin_session(log)
 
@@ -297,6 +300,7 @@ def test_the_same_txn_in_two_steps_is_a_conflict(log: DeltaLog) -> None:
 # --- two sessions, and other commits ----------------------------------------------------------
 
 
+@pytest.mark.full
 def test_two_sessions_without_conflict(log: DeltaLog) -> None:
     one, two = begin_session(log), begin_session(log)
     da.delete(one.fork("a"), "id = 1")
@@ -347,6 +351,7 @@ def test_cooperative_job(log: DeltaLog) -> None:
     assert ids_of(log) == [1, 2, 3, *range(10, 20)]
 
 
+@pytest.mark.full
 def test_forked_sessions_equal_serial_ones(tmp_path: Path) -> None:
     changes: list[Callable[[DeltaLog], object]] = [
         lambda log: da.write(log, rows_of(7, 8)),
@@ -434,6 +439,7 @@ def test_after_a_conflict_steps_that_fit_stay_and_others_run_again(log: DeltaLog
     assert ids_of(log) == [2, 3, 4]
 
 
+@pytest.mark.full
 def test_a_step_that_read_rows_of_a_dropped_step_must_be_dropped_too(log: DeltaLog) -> None:
     session = begin_session(log)
     da.update(session.fork("one"), {"id": "id + 10"}, "id = 1")
@@ -446,6 +452,7 @@ def test_a_step_that_read_rows_of_a_dropped_step_must_be_dropped_too(log: DeltaL
     assert ids_of(session.snapshot()) == [1, 1, 2, 3]
 
 
+@pytest.mark.full
 def test_a_rebase_can_be_repeated_several_times(log: DeltaLog) -> None:
     session = begin_session(log)
     for number in range(4, 8):
@@ -651,6 +658,7 @@ def test_what_a_change_feed_cannot_show_leaves_the_session_open(tmp_path: Path) 
     assert ids_of(tmp_path / "t") == [2]
 
 
+@pytest.mark.full
 def test_in_commit_timestamps_are_those_of_the_commit(tmp_path: Path) -> None:
     log = made(tmp_path / "t", 1, **{"delta.enableInCommitTimestamps": "true"})
     session = begin_session(log)
