@@ -142,6 +142,8 @@ WORDS: Mapping[str, Words] = {
     "versions": Words(terminal="--version"),
     "tables": Words(),
     "allow_older": Words(terminal="--allow-older"),
+    "committer_was_killed": Words(terminal="--committer-was-killed"),
+    "drop_steps": Words(),
     "older_than": Words(terminal="--older-than"),
     "expires_in": Words(terminal="--expires-in"),
     "rebase": Words(terminal="--rebase"),

@@ -59,7 +59,9 @@ def fitting(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     (commit,) = log.commits(0)
     return {
         **dict.fromkeys(("self", "log", "source", "target"), log),
-        **dict.fromkeys(("snapshot", "before", "after", "latest", "wanted"), snapshot),
+        **dict.fromkeys(
+            ("snapshot", "before", "after", "latest", "wanted", "old", "new"), snapshot
+        ),
         **dict.fromkeys(("version", "start_version"), 0),
         **dict.fromkeys(("now_ms", "retention_ms", "target_size_bytes"), 1),
         **dict.fromkeys(("reader_version", "writer_version"), 1),

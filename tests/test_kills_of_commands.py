@@ -36,6 +36,7 @@ ELSEWHERE: dict[Callable[..., Any], Callable[..., None]] = {
 COMMITS_NOTHING = {
     da.check_rows,
     da.count_rows,
+    da.diff_rows,
     da.export_schema,
     da.read_changes,
     da.rewrite,
