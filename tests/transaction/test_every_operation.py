@@ -155,6 +155,7 @@ COMMIT_NOTHING = {
     # The Arrow engine.
     da.check_rows,
     da.count_rows,
+    da.diff_rows,
     da.export_schema,
     da.read_changes,
     da.rewrite,

@@ -353,7 +353,8 @@ def _keys_by_column(
             )
         for dimension, part in key.keys_by_dimension.items():
             found.setdefault(dimension, {})[part] = None
-    return [(partition_by[name], name, list(parts)) for name, parts in found.items()]
+    # Dagster gives the keys of several dimensions in a random order.
+    return [(partition_by[name], name, sorted(parts)) for name, parts in found.items()]
 
 
 def _literal(key: str, dimension: str | None, context: dg.InputContext | dg.OutputContext) -> str:
