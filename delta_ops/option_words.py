@@ -144,6 +144,7 @@ WORDS: Mapping[str, Words] = {
     "allow_older": Words(terminal="--allow-older"),
     "committer_was_killed": Words(terminal="--committer-was-killed"),
     "drop_steps": Words(),
+    "expected_steps": Words(terminal="--expect-step"),
     "older_than": Words(terminal="--older-than"),
     "expires_in": Words(terminal="--expires-in"),
     "rebase": Words(terminal="--rebase"),

@@ -60,6 +60,8 @@ def drop_refs(log: DeltaLog, now_ms: int) -> DroppedRefs:
     Args:
         now_ms: By the store's clock, because a wrong clock of this machine must not end a branch.
     """
+    if refs_journal(log.storage).load().state.is_empty:
+        return DroppedRefs()
     branches, sessions = end_expired_refs(log, lambda: now_ms)
     return DroppedRefs(branches, sessions, len(drop_lost_holds(log, lambda: now_ms)))
 

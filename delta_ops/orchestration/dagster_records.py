@@ -19,12 +19,12 @@ _MOST_EVALUATIONS = 100
 
 
 def materializations_of_run(
-    instance: dg.DagsterInstance, run_id: str, asset_key: dg.AssetKey
+    instance: dg.DagsterInstance, run_id: str, asset_key: dg.AssetKey | None = None
 ) -> list[dg.EventLogRecord]:
-    """The materializations of an asset that a run has logged, newest first."""
+    """The materializations that a run has logged, newest first; of one asset if a key is given."""
     kind = dg.DagsterEventType.ASSET_MATERIALIZATION
     records = instance.get_records_for_run(run_id, of_type=kind).records
-    found = [each for each in records if each.asset_key == asset_key]
+    found = [each for each in records if asset_key in (None, each.asset_key)]
     return sorted(found, key=lambda each: -each.storage_id)
 
 

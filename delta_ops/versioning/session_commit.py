@@ -26,6 +26,7 @@ from delta_ops.log.commit_file import Commit
 from delta_ops.log.refs.session_files import FAILED, Failure, ended_error, record_failure, seal
 from delta_ops.log.refs.sessions import Fork, fragments_in_order, snapshot_of_session
 from delta_ops.log.same_table import validate_same_table
+from delta_ops.option_words import option
 from delta_ops.transaction import Hook, begin
 from delta_ops.transaction.branch_rules import reads_of, validate_branchable
 from delta_ops.transaction.commit.session_conflicts import validate_forks
@@ -128,12 +129,13 @@ class SessionCommit:
         if self.expected_steps is None:
             return
         wanted, uri = set(self.expected_steps), self.state.log.uri
-        if missing := sorted(wanted - {each.step for each in forks}):
+        written = {each.step for each in forks if each.fragments}
+        if missing := sorted(wanted - written):
             raise InvalidRequestError(
                 f"{uri}: session {self.state.session.id} has no rows of {names_of(missing)}; run "
-                "these steps, then commit the session"
+                "these steps, then commit the session. Leave a step that had nothing to write out "
+                f"of {option('expected_steps')}"
             )
-        written = {each.step for each in forks if each.fragments}
         if unexpected := sorted(written - wanted):
             raise InvalidRequestError(
                 f"{uri}: session {self.state.session.id} has rows of {names_of(unexpected)}, which "

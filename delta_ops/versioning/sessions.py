@@ -9,11 +9,12 @@ from datetime import timedelta
 
 from delta_ops.arguments import validate_arguments
 from delta_ops.clock import Clock, system_clock
-from delta_ops.errors import InvalidRequestError, SessionTokenError, VersionNotFoundError
+from delta_ops.errors import InvalidRequestError, SessionTokenError
 from delta_ops.log import TableOrPlace, log_of
 from delta_ops.log.refs.journal import Change
 from delta_ops.log.refs.refs import Refs, Session, refs_journal, time_by
 from delta_ops.log.refs.session_files import ended_error
+from delta_ops.log.refs.sessions import find_session
 from delta_ops.transaction.branch_rules import validate_branchable
 from delta_ops.versioning.lifetime import given_life_ms, safe_life, validate_life
 from delta_ops.versioning.session_rebase import put_session
@@ -122,17 +123,10 @@ def open_session(table: TableOrPlace, token: str, *, clock: Clock = system_clock
     """
     validate_arguments(open_session, locals())
     log = log_of(table).main
-    known = refs_journal(log.storage).load().state.sessions
     if is_id(token):
-        if token not in known:
-            raise VersionNotFoundError(
-                log.uri,
-                f"session {token}",
-                "there is no such session: it was committed, was abandoned or has expired",
-            )
-        return WriteSession(log, token_of(known[token]), clock=clock)
+        return WriteSession(log, token_of(find_session(log.storage, token)), clock=clock)
     parsed = parse_token(token)
-    session = known.get(parsed.session)
+    session = refs_journal(log.storage).load().state.sessions.get(parsed.session)
     table_id = session.table_id if session else log.snapshot().metadata.id
     if parsed.table_id != table_id:
         raise SessionTokenError(

@@ -95,8 +95,7 @@ class VerifiedRef:
 def verify_refs(table: TableOrPlace) -> list[VerifiedRef]:
     """Look up the files of all tags, branches and releases, and name those that are missing.
 
-    Files of the latest version are not looked up, because the table needs them without any ref.
-    Nothing is changed.
+    Files of the latest version are not looked up. Nothing is changed.
 
     Returns:
         The tags by name, the branches by name, then each version that releases of a set have.

@@ -69,9 +69,9 @@ class SessionStatus:
     """
 
     state: Literal["open", "committing", "conflict", "rebasing", "ended"]
-    """"committing" and "rebasing": a call has begun and not finished; repeat it. "conflict": the
-    session cannot be committed without a rebase. "ended": it was abandoned or has expired, and its
-    entry is about to go."""
+    """`committing`, `rebasing`: a call has begun and not finished; repeat it. `conflict`: only a
+    rebased session can be committed. `ended`: it was abandoned or has expired, and its entry is
+    about to go."""
     reason: str | None = None
     """Why it cannot be committed, as a sentence without a full stop."""
 
@@ -277,7 +277,8 @@ class WriteSession:
         in any process.
 
         Args:
-            expected_steps: Commit only if exactly these steps have written.
+            expected_steps: Commit only if exactly these steps have written. A step that has begun
+                and has written nothing counts as missing, because it may have failed.
             depends_on: Versions by table that steps have read: commit only if these tables have got
                 no other rows, columns or properties since.
             user_metadata: Any text, kept in commitInfo.

@@ -1,4 +1,4 @@
-"""The rows in which two versions differ."""
+"""Differing rows of two versions."""
 
 from __future__ import annotations
 

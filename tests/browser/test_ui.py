@@ -133,7 +133,7 @@ def test_an_asset_page_shows_the_table_at_first_sight(
     picture = card.locator("img[src^='data:image/svg+xml']")
     expect(picture).to_be_visible()
     assert picture.evaluate("image => image.naturalWidth") == 220
-    # The place stands in the definition, else in the card. The page hides the place of events.
+    # The definition shows the place, or else the card. The page hides the place of events.
     place = page.get_by_text(str(ui.home / "lake" / asset), exact=True)
     expect(place).to_have_count(1)
     expect(place).to_be_visible()

@@ -44,6 +44,8 @@ def test_a_session_is_shown_and_committed(tmp_path: Path) -> None:
     )
     code, text = run("session", table, "commit", session.token, "--json")
     assert (code, json.loads(text)["already_committed"]) == (0, True)
+    code, text = run("session", table, "show", session.token)
+    assert (code, "was committed as version 1" in text) == (1, True)
 
 
 def test_a_session_is_abandoned_after_a_dry_run(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -104,3 +106,25 @@ def test_a_mutant_is_killed_where_a_test_checks_it(checkout: Path, tmp_path: Pat
         "True": "uncovered",
     }
     assert (checkout / "delta_ops" / "numbers.py").read_text(encoding="utf-8") == SOURCE
+
+
+def test_processor_time_is_summed_by_folder_with_that_of_other_processes(tmp_path: Path) -> None:
+    (tmp_path / "test_work.py").write_text(
+        "import subprocess, sys\n"
+        "LOOP = 'sum(range(20_000_000))'\n"
+        "def test_here():\n    eval(LOOP)\n"
+        "def test_elsewhere():\n    subprocess.run([sys.executable, '-c', LOOP], check=True)\n"
+    )
+    options = ["-q", "-p", "scripts.suite.cpu_times", "--rootdir", str(tmp_path)]
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, "test_work.py"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(PROJECT)},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    (line,) = [each for each in ran.stdout.splitlines() if "in other processes" in each]
+    found = re.fullmatch(r" *([0-9.]+) s, +([0-9.]+) s in other processes, +2 tests: \.", line)
+    assert found is not None, line
+    assert float(found[1]) > float(found[2]) > 0

@@ -199,7 +199,10 @@ def test_only_the_expected_steps_are_committed(log: DeltaLog) -> None:
     da.write(session.fork("a"), rows_of(4))
     with pytest.raises(InvalidRequestError, match="no rows of 'b'"):
         session.commit(expected_steps=["a", "b"])
-    da.write(session.fork("b"), rows_of(5))
+    step = session.fork("b")  # a step that fails now has begun, and its rows are missing
+    with pytest.raises(InvalidRequestError, match="no rows of 'b'"):
+        session.commit(expected_steps=["a", "b"])
+    da.write(step, rows_of(5))
     with pytest.raises(InvalidRequestError, match="has rows of 'b', which were not expected"):
         session.commit(expected_steps=["a"])
     assert session.commit(expected_steps=["b", "a"]).version == 3

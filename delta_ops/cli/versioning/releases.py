@@ -127,8 +127,7 @@ def show_release_command(
     say(f"Release {release.number}, created at {moment_text(release.created_ms)}.")
     if note := _note(release):
         say(note)
-    rows = [(name, each.version, each.uri) for name, each in sorted(release.tables.items())]
-    show_rows(("table", "version", "location"), rows, whole=("table",))
+    _show_tables(release)
 
 
 @release_command.command("diff")
@@ -287,6 +286,10 @@ def _show_made(releases: ReleaseSet, release: Release, *, as_json: bool) -> None
         show_json({"release_set": releases.uri, **_fields(release)})
         return
     say(f"Release {release.number} has these versions:")
+    _show_tables(release)
+
+
+def _show_tables(release: Release) -> None:
     rows = [(name, each.version, each.uri) for name, each in sorted(release.tables.items())]
     show_rows(("table", "version", "location"), rows, whole=("table",))
 

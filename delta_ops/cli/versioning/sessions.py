@@ -18,6 +18,7 @@ from delta_ops.cli.render import Group, moment_text, say, show_json, show_rows
 from delta_ops.clock import system_clock
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import DeltaLog
+from delta_ops.log.refs.sessions import find_session
 from delta_ops.protocol.values.wide_timestamps import utc_text
 from delta_ops.units import count_text, size_text
 from delta_ops.versioning import (
@@ -69,8 +70,8 @@ def show_session_command(
     """Show the steps of a session, in the order in which their rows count."""
     log = open_table(table, storage_options)
     opened = _open(log, session)
-    (entry,) = [each for each in list_sessions(log) if each.id == opened.id]
     status, steps = opened.status(), opened.steps()
+    entry = find_session(log.storage, opened.id)
     if as_json:
         fields = _session_fields(entry, status)
         show_json({"table": log.uri, **fields, "steps": [asdict(each) for each in steps]})

@@ -329,8 +329,6 @@ class DeltaIOManager(dg.ConfigurableIOManager):
 
     def _reproduce(self, writer: OutputWriter, named: dg.DagsterRun, obj: Any) -> Snapshot | None:
         """Write an output to a branch, and report how it differs from that of the named run."""
-        if isinstance(obj, PublishedRows):
-            raise InvalidRequestError("a run that reproduces another run publishes nothing")
         context = writer.context
         reproduced = write_reproduction(writer, named, obj)
         table = report_output(context, reproduced.log, writer.settings, reproduced.output)
@@ -413,8 +411,10 @@ class DeltaIOManager(dg.ConfigurableIOManager):
 
     def _session(self) -> Any:
         if self.spark is None:
-            text = "an input is annotated with a Spark DataFrame, but DeltaIOManager has no Spark "
-            raise InvalidRequestError(f"{text}session; give it spark=LazyPySparkResource(...)")
+            raise InvalidRequestError(
+                "an input is annotated with a Spark DataFrame, but DeltaIOManager has no Spark "
+                "session; give it spark=LazyPySparkResource(...)"
+            )
         return self.spark.spark_session
 
 

@@ -1,11 +1,9 @@
 """Release asset: releases the table versions that a run has materialized.
 
-1. The version of each asset is that of its newest materialization in the run, or in a run that the
-   run re-executes; else that of its newest materialization.
-2. A retry finds the release that an earlier attempt made, because it has the same versions and
-   message.
-3. A run that was overtaken by a newer run fails: its versions are older than those of the current
-   release.
+1. The run, and then the runs that it re-executes, are searched for a materialization of each asset.
+   If they have none, the newest materialization is taken. It names the version.
+2. A retry finds the release of an earlier attempt by its versions and its message.
+3. If a newer run has made a release, the versions of this run are older, and the step fails.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -27,6 +27,7 @@ from delta_ops.storage.concurrency import run_parallel
 from delta_ops.storage.paths import OWN_DIRECTORY
 
 RELEASES_DIRECTORY = f"{OWN_DIRECTORY}/releases"
+_MOST_CHARACTERS = 1_000
 
 
 class ReleaseSet:
@@ -333,6 +334,3 @@ def validate_message(message: str) -> None:
         raise InvalidRequestError(
             f"the message has {len(message):,} characters; give at most {_MOST_CHARACTERS:,}"
         )
-
-
-_MOST_CHARACTERS = 1_000

@@ -103,11 +103,9 @@ def recorded_outputs(
     instance: dg.DagsterInstance, run: dg.DagsterRun, asset_key: dg.AssetKey | None = None
 ) -> Iterator[RecordedOutput]:
     """The materializations of a run, newest first; of one asset if a key is given."""
-    kind = dg.DagsterEventType.ASSET_MATERIALIZATION
-    found = instance.get_records_for_run(run.run_id, of_type=kind).records
-    for record in sorted(found, key=lambda each: -each.storage_id):
+    for record in records.materializations_of_run(instance, run.run_id, asset_key):
         event = record.asset_materialization
-        if event is not None and asset_key in (None, event.asset_key):
+        if event is not None:
             yield RecordedOutput(
                 run=run,
                 asset_key=event.asset_key,
@@ -274,12 +272,10 @@ def validate_recorded(
     """
     # Other tags are validated where an input or output is handled: Dagster gives the caller those
     # errors as they are, and wraps errors from here.
-    if run is None or REPRODUCE_TAG not in run.tags:
+    if instance is None or run is None or REPRODUCE_TAG not in run.tags:
         return
     named = reproduced_run(instance, run)
-    if named is None:
-        return
-    assert instance is not None
+    assert named is not None
     if records.has_finished_step(instance, run.run_id):
         return
     run_ids = [each.run_id for each in runs_of(instance, named)]
