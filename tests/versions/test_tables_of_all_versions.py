@@ -21,7 +21,7 @@ from tests.versions.tables_program import TABLES, VARIANTS_AS_JSON, texts_of, va
 VERSIONS = (*SPARK, "newest")
 PROGRAM = "tests.versions.tables_program"
 _DIFFERS = re.compile(
-    r"^(path|size|pathOrInlineDv|offset|txnId|engineInfo)$|(Time|Ms|Bytes)$|imestamp"
+    r"^(path|size|pathOrInlineDv|offset|txnId|engineInfo)$|(Time|Ms)$|Bytes|imestamp"
 )
 """Names of ids, times and sizes."""
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
