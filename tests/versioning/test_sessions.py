@@ -32,6 +32,7 @@ from delta_ops.maintenance.backfill_statistics.act import backfill_statistics
 from delta_ops.transaction import NewColumn
 from delta_ops.versioning import WriteSession, begin_session, list_sessions, open_session
 from tests.maintenance.aged_tables import Table, overwritten
+from tests.support.counting_storage import CountingStorage
 from tests.support.tables import rows_by_deltalake
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
@@ -111,6 +112,21 @@ def test_every_verb_writes_into_a_session_and_sees_its_rows(
     assert ids_of(tmp_path / "t") == [1, 2, 3]
     session.commit()
     assert ids_of(tmp_path / "t") == [2, 3, 4, 60]
+
+
+def test_an_append_reads_no_fragment_of_another_writer(log: DeltaLog) -> None:
+    calls: list[str] = []
+
+    def count(_number: int, method: str, _path: str, moment: str) -> None:
+        calls.extend([method] if moment == "before" else [])
+
+    session = begin_session(DeltaLog(log.uri, storage=CountingStorage(log.storage, count)))
+    for number in range(3):
+        step = session.fork()
+        calls.clear()
+        da.write(step, rows_of(number))
+        # The read looks for a hint of a checkpoint.
+        assert sorted(calls) == ["create", "create_from_stream", *["list_from"] * 3, "read"]
 
 
 def test_a_writer_sees_what_was_there_when_it_began(log: DeltaLog) -> None:
