@@ -106,6 +106,8 @@ READS: Mapping[str, Call] = {
     "to_table of a column": lambda t: da.to_table(t, ["id"], _ID),
     "to_batches": lambda t: list(da.to_batches(t)),
     "count_rows": da.count_rows,
+    "diff_rows": lambda t: da.diff_rows(DeltaLog(t).snapshot(0), t),
+    "diff_rows of some": lambda t: da.diff_rows(DeltaLog(t).snapshot(0), t, ["id"], _ID),
     "count_rows that match": lambda t: da.count_rows(t, _ID),
     "read_changes": lambda t: da.read_changes(t, 0).read_all(),
     "read_changes by others": _read_by_others,
