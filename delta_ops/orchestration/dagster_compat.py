@@ -17,7 +17,12 @@ from dagster._core.storage.asset_check_execution_record import (
     AssetCheckExecutionRecordStatus,
 )
 
-from delta_ops.orchestration.dagster_versions import EVALUATIONS, VERSION, AssetCheckEvaluation
+from delta_ops.orchestration.dagster_versions import (
+    EVALUATIONS,
+    RUN_OF_RESOURCES,
+    VERSION,
+    AssetCheckEvaluation,
+)
 
 CheckFailure = CheckError
 """The error of Dagster for a value of a wrong type."""
@@ -237,6 +242,11 @@ def record_read(context: dg.InputContext, metadata: Mapping[str, Any]) -> None:
 def dagster_run(context: dg.OutputContext) -> dg.DagsterRun | None:
     """The run that writes this output; None outside a run."""
     return context.step_context.dagster_run if _has_step(context) else None
+
+
+def run_of_resource(context: dg.InitResourceContext) -> dg.DagsterRun | None:
+    """The run that initializes a resource; None outside a run."""
+    return context.run if VERSION >= RUN_OF_RESOURCES else context.dagster_run
 
 
 def dagster_instance(context: dg.OutputContext) -> dg.DagsterInstance:

@@ -24,6 +24,8 @@ JOB_OWNERS: Version = (1, 12)
 """First version with owners of jobs."""
 EVALUATIONS: Version = (1, 11)
 """First version with `AssetCheckEvaluation` in its public API, and in `log_event` of an op."""
+RUN_OF_RESOURCES: Version = (1, 11)
+"""First version with `InitResourceContext.run`; before, it is `dagster_run`."""
 TEMPLATES_OF_DAGSTER: Version = (1, 12, 7)
 """First version with `context`, `dg` and `datetime` in the templates of YAML."""
 DOTTED_KEYS: Version = (1, 13, 4)
@@ -69,6 +71,7 @@ __all__ = [
     "OLDEST",
     "PRODUCES",
     "PROJECT_ROOT",
+    "RUN_OF_RESOURCES",
     "TEMPLATES_OF_DAGSTER",
     "VERSION",
     "AssetCheckEvaluation",

@@ -16,8 +16,10 @@ FILES = (
     "test_maintenance_sensor",
     "test_resources",
     "test_dagster_versions",
+    "test_reproduced_runs",
+    "test_release_asset",
 )
-"""Partitions, retries, sensors and resources."""
+"""Partitions, retries, sensors, resources, and what reads the run of a resource."""
 
 
 @pytest.mark.parametrize(

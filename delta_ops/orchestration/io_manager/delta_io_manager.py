@@ -180,7 +180,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
 
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:
         """Reject a run that reproduces another run, if versions of that run are gone."""
-        validate_recorded(context.instance, context.run, self.log_of_asset)
+        validate_recorded(context.instance, compat.run_of_resource(context), self.log_of_asset)
 
     def table_name(
         self,
