@@ -25,6 +25,10 @@ _SYNTAX = re.compile(r"[\\`*\[\]<~&|]|(?<![^\W_])_|_(?![^\W_])")
 """Characters that begin Markdown or HTML, without an underscore between letters."""
 _BLOCK = re.compile(r"[-+=#>]|\d+(?=[.)])")
 """The beginning of a line that is a list item, a heading or a quotation."""
+_SLASH = re.compile(r"(?<=[^/:])(?=/)")
+"""The places before single slashes, and not those of `s3://`."""
+WRAP = "![]()"
+"""An image without a source: invisible, not copied with the text, and a line can end there."""
 _RUN_ID = re.compile(r"[0-9A-Za-z-]{8,64}")
 _NO_REPOSITORY = "__repository__"
 """Dagster's name for an unnamed repository; the UI omits it from paths."""
@@ -54,10 +58,14 @@ def code_text(text: str) -> str:
 
 
 def place_link(uri: str) -> str:
-    """The place of a table; a link if a browser can open it."""
+    """The place of a table, as code that can wrap at each slash; a link if a browser can open it.
+
+    A table of metadata is as wide as its longest word, so a long path would move the other values
+    out of sight.
+    """
     shown = redact(uri)
     page = shown if is_web_address(shown) else console_url(shown)
-    text = code_text(shown)
+    text = WRAP.join(code_text(part) for part in _SLASH.split(_one_line(shown)))
     return text if page is None else f"[{text}]({quote(page, safe=':/?=&%@+~')})"
 
 

@@ -14,6 +14,7 @@ import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from delta_ops.ddl import cluster_by
 from delta_ops.orchestration.card.small_card import MAX_LENGTH, small_card
+from delta_ops.orchestration.markdown import place_link
 from tests.orchestration.rendered_markdown import tokens
 
 ROWS = pa.table({"day": ["a", "b"], "x": [1, 2]})
@@ -69,7 +70,7 @@ def test_an_empty_table_has_figures_alone(tmp_path: Path) -> None:
 def test_a_card_may_say_where_the_table_is(tmp_path: Path) -> None:
     da.write(tmp_path, ROWS)
     first, picture = small_card(DeltaLog(tmp_path).snapshot(), 2).split("\n\n")
-    assert first.endswith(f"** in `{tmp_path}`")
+    assert first.partition("** in ")[2] == place_link(str(tmp_path))
     assert "data:image" in picture
 
 
@@ -78,7 +79,7 @@ def test_a_long_place_takes_the_room_of_the_picture(tmp_path: Path) -> None:
     da.write(root, ROWS)
     found = small_card(DeltaLog(root).snapshot(), 2)
     assert "data:image" not in found
-    assert found.endswith(f"`{root}`")
+    assert found.endswith(place_link(str(root)))
 
 
 def test_files_of_all_sizes_fit_into_the_card(tmp_path: Path) -> None:

@@ -190,8 +190,28 @@ def test_the_place_on_a_card_is_a_link_if_a_browser_can_open_it(
     uri: str, shown: str, targets: list[str]
 ) -> None:
     text = place_link(uri)
-    assert [each.content for each in tokens(text) if each.type == "code_inline"] == [shown]
+    assert "".join(code_parts(text)) == shown
     assert links(text) == targets
+
+
+@pytest.mark.parametrize(
+    ("uri", "parts"),
+    [
+        ("/lake/sales/orders", ["/lake", "/sales", "/orders"]),
+        ("s3://bucket/lake/t", ["s3://bucket", "/lake", "/t"]),
+        ("lake/orders", ["lake", "/orders"]),
+        ("lake", ["lake"]),
+    ],
+)
+def test_a_line_can_end_before_each_folder_of_a_place(uri: str, parts: list[str]) -> None:
+    text = place_link(uri)
+    assert code_parts(text) == parts
+    breaks = [each for each in tokens(text) if each.type == "image"]
+    assert [(each.attrs["src"], each.content) for each in breaks] == [("", "")] * (len(parts) - 1)
+
+
+def code_parts(text: str) -> list[str]:
+    return [each.content for each in tokens(text) if each.type == "code_inline"]
 
 
 @pytest.mark.parametrize("is_placed", [False, True], ids=["not in the definition", "in both"])
@@ -207,8 +227,7 @@ def test_the_card_names_the_place_of_the_table_unless_the_definition_does(
 
     assert materialize([orders], tmp_path, instance).success
     card = str(latest(instance, "orders").metadata["delta/card"].value)
-    shown = [each.content for each in tokens(card) if each.type == "code_inline"]
-    assert shown == ([] if is_placed else [place])
+    assert "".join(code_parts(card)) == ("" if is_placed else place)
 
 
 def test_a_materialization_and_the_definition_name_one_table(

@@ -24,7 +24,8 @@ MAX_LENGTH = 999
 _MAX_FILES = 10_000
 """Tables with more live files have no picture."""
 _MAX_BINS = 8
-_WIDTH, _MAX_STEP, _TOP, _BOTTOM = 220, 40, 18, 46
+_WIDTH, _MAX_STEP, _TOP, _BOTTOM = 210, 40, 18, 46
+"""Pixels; at this width, the table of metadata fits into a page of 1,280 pixels."""
 
 
 def small_card(snapshot: Snapshot, num_rows: int | None, *, is_placed: bool = False) -> str:
@@ -66,7 +67,7 @@ def _picture(snapshot: Snapshot) -> str:
     ]
     svg = (
         f"<svg xmlns='http://www.w3.org/2000/svg' width='{_WIDTH}' height='90' fill='{TEXT}' "
-        f"font-family='sans-serif' font-size='11'>{''.join(parts)}</svg>"
+        f"font-family='sans-serif' font-size='10.5'>{''.join(parts)}</svg>"
     )
     for character, code in (("<", "%3C"), (">", "%3E"), ("#", "%23")):
         svg = svg.replace(character, code)
