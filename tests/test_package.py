@@ -11,6 +11,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Iterable
+from datetime import date
 from importlib.metadata import packages_distributions, requires, version
 from pathlib import Path
 
@@ -46,39 +47,59 @@ def test_an_import_brings_no_spark_dagster_pandas_or_sql() -> None:
     assert printed(code).strip() == "[]"
 
 
-@pytest.mark.parametrize(
-    "use",
-    [
-        pytest.param(
-            "table.snapshot().files(('path', 'size'))", id="listing files", marks=pytest.mark.full
-        ),
-        pytest.param("table.history()", id="reading the history", marks=pytest.mark.full),
-        pytest.param("da.to_table(table)", id="reading rows"),
-        pytest.param(
-            "da.write(table, pa.ipc.open_stream(sys.argv[2]))",
-            id="writing rows",
-            marks=pytest.mark.full,
-        ),
-        pytest.param(
-            "da.write(sys.argv[1] + '2', pa.ipc.open_stream(sys.argv[2]), partition_by=['name'])",
-            id="writing rows of partitions",
-        ),
-    ],
-)
-def test_pandas_is_not_imported_where_no_frame_is_passed(use: str, tmp_path: Path) -> None:
-    rows = pa.table({"id": [1, 2], "price": [1.5, None], "name": ["a", None]})
-    da.write(tmp_path / "t", rows)
-    with pa.ipc.new_stream(tmp_path / "rows.arrow", rows.schema) as stream:
-        stream.write_table(rows)
-    code = f"""
+USES = """
 import sys
 import pyarrow as pa, delta_ops.arrow as da
 from delta_ops import DeltaLog
-table = DeltaLog(sys.argv[1])
-_ = {use}
-print("pandas" in sys.modules)
+from delta_ops.maintenance import create_checkpoint, optimize, vacuum
+root, rows = sys.argv[1], pa.ipc.open_stream(sys.argv[2]).read_all()
+features = ("enableDeletionVectors", "enableChangeDataFeed", "enableRowTracking")
+tables = {
+    "plain": {},
+    "partitioned": {"partition_by": ["name"]},
+    "featured": {"configuration": {f"delta.{name}": "true" for name in features}},
+}
+def uses(table, options):
+    yield "write", lambda: da.write(table, rows, **options)
+    yield "append", lambda: da.write(table, rows)
+    yield "read", lambda: da.to_table(table)
+    yield "read by a filter", lambda: da.to_table(table, predicate="day > '2026-01-01' AND id < 9")
+    yield "list files", lambda: DeltaLog(table).snapshot().files(("path", "size", "stats"))
+    yield "delete", lambda: da.delete(table, "id = 1 OR name = 'c'")
+    yield "update", lambda: da.update(table, {"price": "price + 1"}, "id = 2")
+    merge = da.merge(table, rows, "target.id = source.id AND target.name = source.name")
+    yield "merge", merge.when_matched_update_all().when_not_matched_insert_all().execute
+    if "configuration" in options:
+        yield "read changes", lambda: list(da.read_changes(table, 0))
+    yield "replace", lambda: da.write(table, rows, mode="overwrite", replace_where="id < 9999")
+    yield "checkpoint", lambda: create_checkpoint(table)
+    yield "compact", lambda: optimize(table)
+    yield "order", lambda: optimize(table, zorder_by=["id", "price"], full=True)
+    yield "list dead files", lambda: vacuum(table, dry_run=True)
+    yield "history", lambda: DeltaLog(table).history()
+for name, options in tables.items():
+    for use, call in uses(f"{root}/{name}", options):
+        call()
+        if "pandas" in sys.modules:
+            print(f"{use} of a {name} table imported pandas")
+            sys.exit()
 """
-    assert printed(code, str(tmp_path / "t"), str(tmp_path / "rows.arrow")).strip() == "False"
+
+
+def test_pandas_is_not_imported_where_no_frame_is_passed(tmp_path: Path) -> None:
+    numbers = range(5_000)  # as many rows as the form of a file is chosen by
+    rows = pa.table(
+        {
+            "id": list(numbers),
+            "price": [None if number % 7 == 0 else number / 2 for number in numbers],
+            "name": [["a", "b", "c", None][number % 4] for number in numbers],
+            "day": [date(2026, 1, 1 + number % 3) for number in numbers],
+            "tags": [["x"] * (number % 3) for number in numbers],
+        }
+    )
+    with pa.ipc.new_stream(tmp_path / "rows.arrow", rows.schema) as stream:
+        stream.write_table(rows)
+    assert printed(USES, str(tmp_path), str(tmp_path / "rows.arrow")) == ""
 
 
 def test_importing_what_is_for_dagster_starts_no_spark() -> None:

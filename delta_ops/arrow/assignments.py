@@ -24,6 +24,7 @@ from delta_ops.errors import InvalidRequestError
 from delta_ops.planning.assigned_columns import is_sql_text
 from delta_ops.planning.assigned_fields import assigned_field, python_value, whole_values
 from delta_ops.planning.merge_columns import NO_KEYS, TARGET, unmatchable_message
+from delta_ops.protocol.arrow_values import FALSE_SCALAR, array_of, numpy_of, scalar
 from delta_ops.protocol.expression import Expression, parse_expression
 from delta_ops.protocol.expression.nodes import Column, Literal, Node, Struct, columns_of
 from delta_ops.protocol.expression.resolution import Find, resolve_expression, type_of
@@ -151,7 +152,7 @@ def plan_assignments(
 def _has_shorter(values: pa.Array, least: int) -> bool:
     """Return whether a string or bytes value is shorter than this length."""
     length = pc.utf8_length if pa.types.is_string(values.type) else pc.binary_length
-    return bool(pc.any(pc.less(length(values), least), min_count=0).as_py())
+    return bool(pc.any(pc.less(length(values), scalar(least)), min_count=0).as_py())
 
 
 def _loses_match(
@@ -178,7 +179,7 @@ def _loses_match(
             missing = pa.nulls(rows.num_rows, _arrow_field(find_field(schema, path[1])).type)
             return field_of(values.get(path[1], missing), path[2:])
 
-        return pc.fill_null(evaluate_condition(meets, Rows(column, rows.num_rows)), False)
+        return pc.fill_null(evaluate_condition(meets, Rows(column, rows.num_rows)), FALSE_SCALAR)
 
     lost = pc.and_not(find_met(unfilled), find_met(filled))
     return bool(pc.any(pc.and_(lost, empty_values(unfilled[name])), min_count=0).as_py())
@@ -194,9 +195,9 @@ def replace_values(column: Any, mask: pa.BooleanArray, values: pa.Array) -> pa.A
         return pc.replace_with_mask(column, mask, values)
     # For strings, take needs a third of the time; nested values do not support replacement.
     places = np.arange(len(column))
-    chosen = mask.to_numpy(zero_copy_only=False)
+    chosen = numpy_of(mask)
     places[chosen] = np.arange(len(column), len(column) + len(values))
-    return pa.concat_arrays([column, values]).take(pa.array(places))
+    return pa.concat_arrays([column, values]).take(array_of(places))
 
 
 def _arrow_type(node: Node) -> pa.DataType:

@@ -29,6 +29,7 @@ from delta_ops.arrow.nesting import (
 from delta_ops.error_texts import first_line
 from delta_ops.errors import InvalidRequestError
 from delta_ops.option_words import option
+from delta_ops.protocol.arrow_values import FALSE_SCALAR, scalar
 
 Fit = Callable[[pa.RecordBatch], Iterator[pa.RecordBatch]]
 _Cast = Callable[[pa.Array, pa.DataType], pa.Array]
@@ -260,10 +261,10 @@ def _truncate(values: pa.Array, integer: pa.DataType) -> pa.Array:
     signed = pt.is_signed_integer(integer)
     low = -(2.0 ** (integer.bit_width - 1)) if signed else 0.0
     end = 2.0 ** (integer.bit_width - signed)
-    bounds = (pa.scalar(each, pa.float64()) for each in (low, end))
+    bounds = (scalar(each, pa.float64()) for each in (low, end))
     first, past = (bound.cast(values.type) for bound in bounds)
     is_within = pc.and_(pc.greater_equal(values, first), pc.less(values, past))
-    return pc.if_else(is_within, values, pa.scalar(None, values.type)).cast(integer, safe=False)
+    return pc.if_else(is_within, values, scalar(None, values.type)).cast(integer, safe=False)
 
 
 def _require_unchanged(values: pa.Array, fitted: pa.Array, back: pa.Array) -> pa.Array:
@@ -272,9 +273,9 @@ def _require_unchanged(values: pa.Array, fitted: pa.Array, back: pa.Array) -> pa
     Raises:
         _ChangedError: A value does not.
     """
-    same = pc.fill_null(pc.equal(values, back), False)
+    same = pc.fill_null(pc.equal(values, back), FALSE_SCALAR)
     if pt.is_floating(values.type):
-        same = pc.or_(same, pc.fill_null(pc.and_(pc.is_nan(values), pc.is_nan(back)), False))
+        same = pc.or_(same, pc.fill_null(pc.and_(pc.is_nan(values), pc.is_nan(back)), FALSE_SCALAR))
     lost = values.filter(pc.and_not(values.is_valid(), same))
     if len(lost):
         raise _ChangedError(f"{lost[0]} would be changed")

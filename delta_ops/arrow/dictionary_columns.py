@@ -15,6 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from delta_ops.protocol.arrow_values import array_of, numpy_of, scalar
+
 MAX_BYTES = 2**31 - 1
 """Maximum bytes of string data in one array, which has 32-bit offsets."""
 
@@ -52,9 +54,9 @@ def fit_in_array(values: Any) -> bool:
 def _bytes_of(values: Any) -> int:
     if not is_encoded(values.type):
         return int(values.nbytes)
-    lengths = pc.fill_null(pc.binary_length(values.dictionary), 0).to_numpy()
+    lengths = numpy_of(pc.fill_null(pc.binary_length(values.dictionary), scalar(0, pa.int32())))
     numbers = values.indices.drop_null() if values.null_count else values.indices
-    return int(lengths.take(numbers.to_numpy()).sum(dtype=np.int64)) + int(values.indices.nbytes)
+    return int(lengths.take(numpy_of(numbers)).sum(dtype=np.int64)) + int(values.indices.nbytes)
 
 
 def schema_with_dictionaries(schema: pa.Schema, types: Sequence[pa.DataType]) -> pa.Schema:
@@ -122,10 +124,10 @@ def drop_unused_strings(rows: pa.Table) -> pa.Table:
 def _tidy(column: pa.ChunkedArray) -> pa.Array:
     array = column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
     dictionary, indices = array.dictionary, array.indices
-    is_used = np.bincount(indices.drop_null().to_numpy(), minlength=len(dictionary)) > 0
-    used = dictionary.filter(pa.array(is_used)).dictionary_encode()
+    is_used = np.bincount(numpy_of(indices.drop_null()), minlength=len(dictionary)) > 0
+    used = dictionary.filter(array_of(is_used)).dictionary_encode()
     if len(used.dictionary) == len(dictionary):
         return array
     places = np.cumsum(is_used) - 1
-    codes = used.indices.take(pa.array(places).take(indices))
+    codes = used.indices.take(array_of(places).take(indices))
     return pa.DictionaryArray.from_arrays(codes, used.dictionary)

@@ -15,6 +15,7 @@ import pyarrow as pa
 from delta_ops.arrow.assignments import Assignments, plan_assignments, replace_values
 from delta_ops.arrow.expressions.evaluation import rows_of_batch
 from delta_ops.planning.missing_columns import generated_columns
+from delta_ops.protocol.arrow_values import TRUE_SCALAR
 from delta_ops.protocol.expression import parse_expression
 from delta_ops.protocol.expression.quotes import validate_rule
 from delta_ops.protocol.expression.resolution import finder_of
@@ -79,7 +80,7 @@ class GeneratedColumns:
         """
         for name in names:
             place = rows.schema.get_field_index(name)
-            mask = pa.repeat(True, len(rows)) if mask is None else mask
+            mask = pa.repeat(TRUE_SCALAR, len(rows)) if mask is None else mask
             [made] = self._values[name].evaluate(rows_of_batch(rows).narrow(mask))
             values = replace_values(rows.column(place), mask, made)
             rows = rows.set_column(place, rows.schema.field(place), values)

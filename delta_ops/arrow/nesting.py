@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from delta_ops.arrow.dictionary_columns import MAX_BYTES, fit_in_array
+from delta_ops.protocol.arrow_values import array_of, scalar
 
 Convert = Callable[[Any], Any]
 """Converts an array of one type to an array of another type."""
@@ -280,6 +281,8 @@ def offsets_of(array: Any) -> pa.Int32Array:
     Raises:
         pa.ArrowInvalid: An offset needs more than 32 bits.
     """
-    lengths = pc.fill_null(pc.list_value_length(array), 0).cast(pa.int64())
+    lengths = pc.list_value_length(array).cast(pa.int64())
+    if lengths.null_count:
+        lengths = pc.fill_null(lengths, scalar(0))
     ends = pc.cumulative_sum(lengths)
-    return pa.concat_arrays([pa.array([0], pa.int64()), ends]).cast(pa.int32())
+    return pa.concat_arrays([array_of([0], pa.int64()), ends]).cast(pa.int32())

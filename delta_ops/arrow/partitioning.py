@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_ops.errors import InvalidRequestError
-from delta_ops.protocol.arrow_values import text_array
+from delta_ops.protocol.arrow_values import scalar, text_array
 from delta_ops.protocol.schema import INTEGER_RANGES, StructField, StructType, find_field
 from delta_ops.protocol.values.partition_values import (
     HIVE_DEFAULT_PARTITION,
@@ -117,7 +117,7 @@ def _partition_numbers(texts: Sequence[pa.Array]) -> pa.Array:
     for text in texts[1:]:
         inner = _numbers(text)
         # Renumber after each column, so that the products stay small.
-        factor = pa.scalar(len(text), pa.int64())
+        factor = scalar(len(text), pa.int64())
         numbers = _numbers(pc.add_checked(pc.multiply_checked(numbers, factor), inner))
     return numbers
 

@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from delta_ops.arrow.acero import evaluate
 from delta_ops.arrow.char_columns import find_longer
 from delta_ops.arrow.expressions.evaluation import (
     equal_null_safely,
@@ -31,6 +32,7 @@ from delta_ops.arrow.generated_columns import plan_generated
 from delta_ops.arrow.nesting import entries
 from delta_ops.error_texts import first_line
 from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.arrow_values import FALSE_SCALAR
 from delta_ops.protocol.expression import parse_expression
 from delta_ops.protocol.expression.quotes import validate_rule
 from delta_ops.protocol.expression.resolution import finder_of, resolve_condition
@@ -175,8 +177,8 @@ def _plan_condition(text: str, definition: TableDefinition) -> _Filter:
     except InvalidRequestError:
         node = resolve_condition(parse_expression(text).root, finder_of(schema))
         return lambda rows: rows.filter(pc.invert(evaluate_condition(node, rows_of_batch(rows))))
-    is_broken = ~pc.if_else(pc.is_null(holds), pa.scalar(False), holds)
-    return lambda rows: rows.filter(is_broken)
+    is_broken = ~pc.if_else(pc.is_null(holds), FALSE_SCALAR, holds)
+    return lambda rows: rows.filter(evaluate(is_broken, rows))
 
 
 def _plan_comparison(rule: Generated, definition: TableDefinition, table: str) -> _Filter:

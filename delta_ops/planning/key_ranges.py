@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.arrow_values import array_of, numpy_of
 from delta_ops.protocol.predicate import TRUE, Always, Or, Predicate, all_of
 from delta_ops.protocol.predicate import Column as PredicateColumn
 from delta_ops.protocol.schema import INTEGER_RANGES, ColumnPath, DataType
@@ -81,7 +82,7 @@ def _take_distinct(values: pa.Array) -> pa.Array:
     """Sort values and drop duplicates; fastest if they are already sorted."""
     ordered = values.take(pc.sort_indices(values))
     is_other = pc.not_equal(ordered.slice(1), ordered.slice(0, len(ordered) - 1))
-    return ordered.filter(pa.concat_arrays([pa.array([True]), is_other]))
+    return ordered.filter(pa.concat_arrays([array_of([True]), is_other]))
 
 
 def _ranges(lows: pa.Array, highs: pa.Array) -> list[tuple[int, int]]:
@@ -91,7 +92,7 @@ def _ranges(lows: pa.Array, highs: pa.Array) -> list[tuple[int, int]]:
     if len(lows) <= _FEW_VALUES:
         cuts = list(range(last))
     elif isinstance(first_value, int | date | datetime) and not isinstance(first_value, bool):
-        gaps = pc.subtract(_numbers(lows).slice(1), _numbers(highs).slice(0, last)).to_numpy()
+        gaps = numpy_of(pc.subtract(_numbers(lows).slice(1), _numbers(highs).slice(0, last)))
         num_small = last - (_FEW_VALUES - 1)
         cuts = sorted(np.argpartition(gaps, num_small)[num_small:].tolist())
     else:

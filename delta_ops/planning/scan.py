@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from delta_ops.log import Snapshot
 from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.arrow_values import FALSE_SCALAR
 from delta_ops.protocol.predicate import Predicate, must_match, resolve
 from delta_ops.protocol.predicate import columns as columns_of
 from delta_ops.protocol.stats.file_domains import PartitionColumn
@@ -68,4 +69,4 @@ def is_true_throughout(predicate: Predicate, snapshot: Snapshot, files: pa.Table
         encoded = values.field(name).dictionary_encode(null_encoding="encode")
         partitions[name] = PartitionColumn(encoded.indices, encoded.dictionary)
     matched = must_match(resolved, partitions, pa.nulls(len(files), pa.string()))
-    return bool(pc.all(pc.fill_null(matched, False), min_count=0).as_py())
+    return bool(pc.all(pc.fill_null(matched, FALSE_SCALAR), min_count=0).as_py())

@@ -26,7 +26,7 @@ from delta_ops.planning.commit_changes import is_repair
 from delta_ops.planning.stream_slices import StreamVersion
 from delta_ops.protocol.actions import Metadata
 from delta_ops.protocol.arrow_schemas import ADD
-from delta_ops.protocol.arrow_values import empty_table
+from delta_ops.protocol.arrow_values import TRUE_SCALAR, empty_table, scalar
 from delta_ops.protocol.columns.mapping import (
     ID,
     PHYSICAL_NAME,
@@ -132,7 +132,7 @@ def _view_changes(commit: Commit) -> StreamCommit:
     if is_repair(commit):
         return _commit(commit.version, [], _NO_ADDS)
     adds, removes = _changing(commit.adds), _changing(commit.removes)
-    sizes = [*adds["size"].to_pylist(), *pc.fill_null(removes["size"], 0).to_pylist()]
+    sizes = [*adds["size"].to_pylist(), *pc.fill_null(removes["size"], scalar(0)).to_pylist()]
     # A row before and after an update must be in one batch.
     return _commit(commit.version, sizes, _NO_ADDS, is_whole=len(removes) > 0)
 
@@ -141,7 +141,7 @@ def _changing(actions: pa.Table) -> pa.Table:
     """Return the actions that change data."""
     if not len(actions):
         return actions
-    changes = pc.fill_null(actions["dataChange"], True)
+    changes = pc.fill_null(actions["dataChange"], TRUE_SCALAR)
     return actions if pc.all(changes).as_py() else actions.filter(changes)
 
 

@@ -52,6 +52,7 @@ from delta_ops.planning.stream_slices import (
 )
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_schemas import ADD, add_files
+from delta_ops.protocol.arrow_values import array_of, scalar
 from delta_ops.protocol.stream_offset import StreamOffset
 from delta_ops.storage import FileInfo
 
@@ -352,9 +353,9 @@ class FilesByTime:
     def __init__(self, snapshot: Snapshot, window: int = 100_000) -> None:
         self._snapshot, self._window = snapshot, window
         times = pa.concat_tables(snapshot.stream_live([_TIME]))[_TIME].combine_chunks()
-        times = pc.fill_null(times, 0)
+        times = pc.fill_null(times, scalar(0))
         self._times = times.take(pc.sort_indices(times))
-        self._loaded = pa.table({_NUMBER: pa.array([], pa.int64())})
+        self._loaded = pa.table({_NUMBER: array_of([], pa.int64())})
         self._first = self._end = 0
         """The range of file numbers in memory."""
 
@@ -373,7 +374,7 @@ class FilesByTime:
         first, stop, _ = numbers.indices(len(self))
         while first < stop:
             rows = self._rows_from(first)
-            rows = rows.filter(pc.less(rows[_NUMBER], stop))
+            rows = rows.filter(pc.less(rows[_NUMBER], scalar(stop)))
             # A checkpoint from another writer may list a file twice.
             yield _add_rows(drop_repeated(rows, self._snapshot.uri))
             first = self._end
@@ -390,13 +391,15 @@ class FilesByTime:
         self._loaded = None  # free the previous window first
         tables = []
         for table in self._snapshot.stream_live(_COLUMNS):
-            times = pc.fill_null(table[_TIME], 0)
-            is_within = pc.and_(pc.greater_equal(times, from_ms), pc.less_equal(times, to_ms))
+            times = pc.fill_null(table[_TIME], scalar(0))
+            is_within = pc.and_(
+                pc.greater_equal(times, scalar(from_ms)), pc.less_equal(times, scalar(to_ms))
+            )
             tables.append(table.set_column(_COLUMNS.index(_TIME), _TIME, times).filter(is_within))
         rows = pa.concat_tables(tables).sort_by([(_TIME, "ascending"), ("path", "ascending")])
         self._first = bisect_left(self._times, from_ms, key=lambda time: time.as_py())
         self._end = bisect_right(self._times, to_ms, key=lambda time: time.as_py())
-        numbers = pa.array(range(self._first, self._end), pa.int64())
+        numbers = array_of(range(self._first, self._end), pa.int64())
         self._loaded = rows.append_column(_NUMBER, numbers)
 
 

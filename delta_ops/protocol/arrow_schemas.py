@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_ops.protocol.actions import AddFile, DeletionVector, RemoveFile
+from delta_ops.protocol.arrow_values import scalar
 
 STRING_MAP = pa.map_(pa.string(), pa.string())
 DELETION_VECTOR = pa.struct(
@@ -257,7 +258,7 @@ def _present_vectors(vectors: pa.StructArray) -> pa.StructArray:
     for name in REQUIRED_OF_VECTORS:
         if pc.any(pc.xor(present, pc.struct_field(vectors, name).is_valid())).as_py():
             raise ValueError(f"a deletion vector lacks its storageType or {name}")
-    return pc.if_else(present, vectors, pa.scalar(None, vectors.type))
+    return pc.if_else(present, vectors, scalar(None, vectors.type))
 
 
 _OF_TOMBSTONES = (

@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 from pyroaring import BitMap, BitMap64
 
 from delta_ops.protocol.actions import DeletionVector
+from delta_ops.protocol.arrow_values import FALSE_SCALAR, TRUE_SCALAR, array_of, scalar
 from delta_ops.protocol.file_paths import canonical_path, encode_path
 
 INLINE, RELATIVE, ABSOLUTE = "i", "u", "p"
@@ -178,19 +179,19 @@ def blocks_of(vector: BitMap64) -> tuple[pa.Int64Array, pa.ListArray]:
         64-bit words. The first row is the lowest bit of the first word.
     """
     block_rows, numbers = 1 << BLOCK_BITS, _numbers(vector)
-    numbers = numbers.filter(pc.less(numbers, pa.scalar(_MAX_ROWS, pa.uint64()))).cast(pa.int64())
+    numbers = numbers.filter(pc.less(numbers, scalar(_MAX_ROWS, pa.uint64()))).cast(pa.int64())
     blocks = pc.shift_right(numbers, BLOCK_BITS).dictionary_encode()
     firsts = pc.shift_left(blocks.indices.cast(pa.int64()), BLOCK_BITS)
     places = pc.add(firsts, pc.bit_wise_and(numbers, block_rows - 1))
     num_rows = len(blocks.dictionary) * block_rows
     if not num_rows:
-        return blocks.dictionary, pa.array([], pa.list_(pa.int64()))
-    bits = pc.scatter(pa.repeat(True, len(places)), places, max_index=num_rows - 1)
+        return blocks.dictionary, array_of([], pa.list_(pa.int64()))
+    bits = pc.scatter(pa.repeat(TRUE_SCALAR, len(places)), places, max_index=num_rows - 1)
     num_words = num_rows // _WORD_BITS
     words = pa.Array.from_buffers(
-        pa.int64(), num_words, [None, pc.fill_null(bits, False).buffers()[1]]
+        pa.int64(), num_words, [None, pc.fill_null(bits, FALSE_SCALAR).buffers()[1]]
     )
-    ends = pa.array(range(0, num_words + 1, block_rows // _WORD_BITS), pa.int32())
+    ends = array_of(range(0, num_words + 1, block_rows // _WORD_BITS), pa.int32())
     return blocks.dictionary, pa.ListArray.from_arrays(ends, words)
 
 
@@ -201,7 +202,7 @@ def _range(first: int, num_rows: int) -> BitMap64:
 
 
 def _places(rows: BitMap64, first: int) -> pa.UInt64Array:
-    return pc.subtract(_numbers(rows), pa.scalar(first, pa.uint64()))
+    return pc.subtract(_numbers(rows), scalar(first, pa.uint64()))
 
 
 def _numbers(rows: BitMap64) -> pa.UInt64Array:

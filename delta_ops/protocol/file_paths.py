@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_ops.errors import LogPathError
+from delta_ops.protocol.arrow_values import array_of
 from delta_ops.store_names import names_of
 
 # ASCII characters that java.net.URI does not escape in a path.
@@ -98,7 +99,7 @@ def canonical_paths(log_paths: pa.Array, table_uri: str) -> pa.Array:
     if not pc.any(touched).as_py():
         return log_paths
     roots = cache(partial(_roots, table_uri))
-    return pa.array(
+    return array_of(
         (
             _canonicalize(path, table_uri, roots) if needs else path
             for path, needs in zip(log_paths.to_pylist(), touched.to_pylist(), strict=True)

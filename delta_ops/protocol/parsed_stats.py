@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from delta_ops.protocol.arrow_values import array_of, scalar
 from delta_ops.protocol.columns.mapping import physical_name, rename_columns
 from delta_ops.protocol.schema import BOOLEAN, LONG, ColumnPath, DataType, leaves
 from delta_ops.protocol.schema.arrow_types import arrow_type_from_type
@@ -88,7 +89,7 @@ def _array(values: Sequence[Any], shape: Tree | DataType) -> pa.Array:
         _array([None if value is None else value.get(name) for value in present], each)
         for name, each in shape.items()
     ]
-    absent = pa.array([value is None for value in present], pa.bool_())
+    absent = array_of([value is None for value in present], pa.bool_())
     return pa.StructArray.from_arrays(children, fields=list(arrow_type(shape)), mask=absent)
 
 
@@ -96,14 +97,14 @@ def _typed_array(values: Sequence[Any], data_type: DataType) -> pa.Array:
     stored = arrow_type_from_type(data_type)
     typed = [None if value is None else typed_value(value, data_type) for value in values]
     try:
-        return pa.array(typed, stored)
+        return array_of(typed, stored)
     except (pa.ArrowException, ValueError, TypeError, OverflowError):
-        return pa.array([_fit_or_none(value, stored) for value in typed], stored)
+        return array_of([_fit_or_none(value, stored) for value in typed], stored)
 
 
 def _fit_or_none(value: Any, stored: pa.DataType) -> Any:
     try:
-        pa.scalar(value, stored)
+        scalar(value, stored)
     except (pa.ArrowException, ValueError, TypeError, OverflowError):
         return None
     return value
@@ -116,13 +117,13 @@ def add_json_stats(adds: pa.StructArray) -> pa.StructArray:
         return adds
     texts = pc.struct_field(adds, "stats").to_pylist() if "stats" in names else [None] * len(adds)
     lacking = [row for row, text in enumerate(texts) if text is None]
-    parsed = pc.struct_field(adds, "stats_parsed").take(pa.array(lacking, pa.int64()))
+    parsed = pc.struct_field(adds, "stats_parsed").take(array_of(lacking, pa.int64()))
     for row, stats in zip(lacking, _clear_inconvertible(parsed).to_pylist(), strict=True):
         texts[row] = None if stats is None else stats_json(stats)
     kept = [name for name in names if name not in ("stats", "stats_parsed")]
     arrays = [pc.struct_field(adds, name) for name in kept]
     return pa.StructArray.from_arrays(
-        [*arrays, pa.array(texts, pa.string())], names=[*kept, "stats"]
+        [*arrays, array_of(texts, pa.string())], names=[*kept, "stats"]
     )
 
 
@@ -185,4 +186,4 @@ def _clear_inconvertible(array: pa.Array) -> pa.Array:
 
 def _clear_outside(array: pa.Array, numbers: pa.Array, first: int, last: int) -> pa.Array:
     inside = pc.and_(pc.greater_equal(numbers, first), pc.less_equal(numbers, last))
-    return pc.if_else(inside, array, pa.scalar(None, array.type))
+    return pc.if_else(inside, array, scalar(None, array.type))

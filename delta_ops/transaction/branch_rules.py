@@ -21,6 +21,7 @@ from delta_ops.log.refs.branches import branch_id_of
 from delta_ops.log.segment import list_log
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_schemas import ADD, CANONICAL_PATH, add_files
+from delta_ops.protocol.arrow_values import array_of
 from delta_ops.protocol.columns.identity import identity_columns
 from delta_ops.protocol.file_paths import canonical_path
 from delta_ops.protocol.predicate import TRUE, parse_predicate
@@ -84,7 +85,7 @@ def validate_put_back_on_branch(adds: Sequence[AddFile], snapshot: Snapshot) -> 
     if not adds or branch_id_of(snapshot.log_directory) is None:
         return
     wanted = {_identity(add, snapshot) for add in adds}
-    paths = pa.array({path for path, _ in wanted}, pa.string())
+    paths = array_of({path for path, _ in wanted}, pa.string())
     base = snapshot.base
     for files in base.stream_live([*ADD.names, CANONICAL_PATH]) if base else ():
         named = files.filter(pc.is_in(files[CANONICAL_PATH], value_set=paths))

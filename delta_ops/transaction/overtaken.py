@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from delta_ops.clock import MINUTE_MS
 from delta_ops.errors import CommitConflictError
 from delta_ops.log.commit_file import Commit, read_commit_if_there
+from delta_ops.protocol.arrow_values import TRUE_SCALAR
 from delta_ops.transaction.races.conflicts import conflict_error, find_conflict
 from delta_ops.transaction.transaction import Transaction
 
@@ -76,7 +77,7 @@ def _commit_of(transaction: Transaction, version: int) -> Commit | None:
 
 def _only_rearranges(commit: Commit) -> bool:
     return not any(
-        pc.any(pc.fill_null(files["dataChange"], True), min_count=0).as_py()
+        pc.any(pc.fill_null(files["dataChange"], TRUE_SCALAR), min_count=0).as_py()
         for files in (commit.adds, commit.removes)
     )
 

@@ -27,6 +27,7 @@ from delta_ops.protocol.actions import (
     RemoveFile,
 )
 from delta_ops.protocol.arrow_schemas import ADD, CANONICAL_PATH, add_files, remove_files
+from delta_ops.protocol.arrow_values import TRUE_SCALAR, array_of
 from delta_ops.protocol.file_paths import canonical_path, is_absolute
 from delta_ops.protocol.stats.file_stats import parse_stats
 from delta_ops.transaction import Transaction
@@ -94,7 +95,7 @@ def load_net_changes(base: Snapshot, commits: Sequence[Commit]) -> NetChanges:
     doubtful = _doubtful_files(commits, base.uri)
     known = set()
     if doubtful:
-        paths = pa.array({path for path, _ in doubtful}, pa.string())
+        paths = array_of({path for path, _ in doubtful}, pa.string())
         for files in base.stream_live([*ADD.names, CANONICAL_PATH]):
             named = files.filter(pc.is_in(files[CANONICAL_PATH], value_set=paths))
             known |= {_file_key(each, base.uri) for each in add_files(named.select(ADD.names))}
@@ -218,7 +219,7 @@ def validate_feed(
 def _changes_data(commit: Commit) -> bool:
     """Whether all file actions of a commit change data."""
     return all(
-        pc.all(pc.fill_null(actions["dataChange"], True), min_count=0).as_py()
+        pc.all(pc.fill_null(actions["dataChange"], TRUE_SCALAR), min_count=0).as_py()
         for actions in (commit.adds, commit.removes)
     )
 

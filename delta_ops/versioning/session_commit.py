@@ -27,6 +27,7 @@ from delta_ops.log.refs.session_files import FAILED, Failure, ended_error, recor
 from delta_ops.log.refs.sessions import Fork, fragments_in_order, snapshot_of_session
 from delta_ops.log.same_table import validate_same_table
 from delta_ops.option_words import option
+from delta_ops.protocol.arrow_values import TRUE_SCALAR
 from delta_ops.transaction import Hook, begin
 from delta_ops.transaction.branch_rules import reads_of, validate_branchable
 from delta_ops.transaction.commit.session_conflicts import validate_forks
@@ -271,7 +272,7 @@ def _changes_table(commit: Commit) -> bool:
         commit.metadata
         or commit.protocol
         or any(
-            pc.any(pc.fill_null(actions["dataChange"], True), min_count=0).as_py()
+            pc.any(pc.fill_null(actions["dataChange"], TRUE_SCALAR), min_count=0).as_py()
             for actions in (commit.adds, commit.removes)
         )
     )

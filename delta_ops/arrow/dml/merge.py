@@ -36,6 +36,7 @@ from delta_ops.log import Snapshot
 from delta_ops.planning.merge_columns import TARGET, names_of, rows_to_read
 from delta_ops.planning.scan import plan_scan
 from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.arrow_values import array_of, numpy_of
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.transaction.merge import merge_metrics
 from delta_ops.transaction.requests import MergeRequest
@@ -245,8 +246,8 @@ def _unmet_rows(num_rows: int, found: _Matched) -> pa.Int64Array:
     """Return the source rows that match no row of the table."""
     is_unmet = np.ones(num_rows, dtype=bool)
     for _, matches in found:
-        is_unmet[matches.met.to_numpy()] = False
-    return pa.array(np.flatnonzero(is_unmet))
+        is_unmet[numpy_of(matches.met)] = False
+    return array_of(np.flatnonzero(is_unmet))
 
 
 def _count_clauses(clauses: Sequence[PlannedClause], found: _Matched) -> dict[tuple[str, str], int]:

@@ -12,6 +12,7 @@ from delta_ops.arrow.assignments import Assignments, nodes_of, plan_assignments
 from delta_ops.arrow.expressions.evaluation import Rows, evaluate_condition, scatter
 from delta_ops.planning.assigned_columns import assigned_values, taken_columns
 from delta_ops.planning.merge_columns import SOURCE, TARGET, MergeColumns, Side
+from delta_ops.protocol.arrow_values import FALSE_SCALAR, scalar
 from delta_ops.protocol.expression.nodes import Column, Node, columns_of
 from delta_ops.protocol.expression.quotes import validate_condition
 from delta_ops.protocol.expression.resolution import resolve_condition
@@ -102,12 +103,12 @@ def choose_clauses(clauses: Sequence[PlannedClause], rows: Rows) -> pa.Array:
     """Return the number of the first clause that applies to each row; null if none does."""
     chosen = pa.nulls(len(rows), pa.int8())
     for number, clause in enumerate(clauses):
-        number_of = pa.scalar(number, pa.int8())
+        number_of = scalar(number, pa.int8())
         if clause.condition is None:
             return pc.fill_null(chosen, number_of)
         is_open = chosen.is_null()
         holds = scatter(evaluate_condition(clause.condition, rows.narrow(is_open)), is_open)
-        chosen = pc.if_else(pc.fill_null(holds, False), number_of, chosen)
+        chosen = pc.if_else(pc.fill_null(holds, FALSE_SCALAR), number_of, chosen)
     return chosen
 
 

@@ -24,6 +24,7 @@ from delta_ops.planning.merge_columns import (
     SplitCondition,
     implied_on_target,
 )
+from delta_ops.protocol.arrow_values import FALSE_SCALAR, array_of, numpy_of, scalar
 from delta_ops.protocol.expression.nodes import Column
 from delta_ops.protocol.expression.resolution import Found, locate, resolve_expression
 from delta_ops.protocol.predicate import TRUE, IsNull, Predicate, all_of
@@ -130,12 +131,14 @@ def load_keys(
     of_rows = [join_chunks(ordered[name]) for name in names]
     covering = all_of(each for each in covers if each is not TRUE)
     starts = _find_starts(of_rows)
-    once = ordered.select(names).take(starts).append_column("key", pa.arange(0, len(starts)))
+    once = (
+        ordered.select(names).take(array_of(starts)).append_column("key", pa.arange(0, len(starts)))
+    )
     return MergeKeys(
         paths=paths,
         pads=pads,
         table=once,
-        rows=ordered["row"].to_numpy(),
+        rows=numpy_of(ordered["row"]),
         bounds=np.append(starts, len(source)),
         covering=covering,
     )
@@ -154,12 +157,12 @@ def _mark_nulls(values: Any) -> Any:
 def _some_value(data_type: pa.DataType) -> pa.Scalar:
     """Return a fixed value of the type; it replaces null, and a null mark distinguishes the two."""
     if pt.is_string(data_type) or pt.is_binary(data_type):
-        return pa.scalar("", pa.string()).cast(data_type)
+        return scalar("", pa.string()).cast(data_type)
     if pt.is_decimal(data_type):
-        return pa.scalar(Decimal(0), data_type)
+        return scalar(Decimal(0), data_type)
     if pt.is_date(data_type):
-        return pa.scalar(0, pa.int32()).cast(data_type)
-    return pa.scalar(0, pa.int64()).cast(data_type)
+        return scalar(0, pa.int32()).cast(data_type)
+    return scalar(0, pa.int64()).cast(data_type)
 
 
 def _find_starts(columns: Sequence[pa.Array]) -> np.ndarray:
@@ -172,7 +175,7 @@ def _find_starts(columns: Sequence[pa.Array]) -> np.ndarray:
         is_same = pc.equal(before, after)
         if pt.is_floating(column.type):
             is_same = pc.or_(is_same, pc.and_(pc.is_nan(before), pc.is_nan(after)))
-        is_start[1:] |= ~pc.fill_null(is_same, False).to_numpy(zero_copy_only=False)
+        is_start[1:] |= ~numpy_of(pc.fill_null(is_same, FALSE_SCALAR))
     return np.flatnonzero(is_start)
 
 

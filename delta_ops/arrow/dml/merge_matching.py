@@ -25,6 +25,7 @@ from delta_ops.arrow.expressions.evaluation import Rows, evaluate_condition, fie
 from delta_ops.arrow.read.scan import ReadFiles
 from delta_ops.errors import InvalidRequestError
 from delta_ops.planning.merge_columns import SOURCE, TARGET
+from delta_ops.protocol.arrow_values import array_of, numpy_of, scalar
 from delta_ops.protocol.expression.nodes import Node
 from delta_ops.protocol.schema import ColumnPath
 
@@ -89,7 +90,7 @@ class FileMatches(NamedTuple):
             each.slice(start, end - start) for each in (self.rows, self.source_rows, self.clauses)
         )
         return self._replace(
-            rows=pc.subtract(rows, first), source_rows=source_rows, clauses=clauses
+            rows=pc.subtract(rows, scalar(first)), source_rows=source_rows, clauses=clauses
         )
 
 
@@ -129,7 +130,7 @@ def match_file(
         deciding = group if not found and group.nbytes <= _KEPT_BYTES else None
         found.append(_match_group(matching, group, first, table))
         first += len(group)
-    empty = [pa.array([], data_type) for data_type in _TYPES]
+    empty = [array_of([], data_type) for data_type in _TYPES]
     columns = zip(empty, *(each[:-1] for each in found), strict=True)
     changed, source_rows, clauses, met = map(pa.concat_arrays, columns)
     return FileMatches(changed, source_rows, clauses, pc.unique(met), first), deciding
@@ -140,7 +141,7 @@ def join_matches(files: Sequence[FileMatches]) -> FileMatches:
     if len(files) == 1:
         return files[0]
     starts = accumulate((each.num_rows for each in files), initial=0)
-    rows = [pc.add(each.rows, start) for each, start in zip(files, starts, strict=False)]
+    rows = [pc.add(each.rows, scalar(start)) for each, start in zip(files, starts, strict=False)]
     return FileMatches(
         rows=pa.concat_arrays(rows),
         source_rows=pa.concat_arrays([each.source_rows for each in files]),
@@ -159,7 +160,7 @@ def split_matches(matches: FileMatches, counts: Sequence[int]) -> Iterator[FileM
         counts: The number of rows of each file.
     """
     firsts = [0, *accumulate(counts)]
-    places = np.searchsorted(matches.rows.to_numpy(), firsts).tolist()
+    places = np.searchsorted(numpy_of(matches.rows), firsts).tolist()
     none = matches.met.slice(0, 0)
     for number, num_rows in enumerate(counts):
         part = matches.part(firsts[number], places[number], places[number + 1])
@@ -188,10 +189,10 @@ def _match_group(matching: Matching, group: pa.Table, first: int, table: str) ->
         pairs = _pair_with_first(matching, group, hits, table)
         parts = [_decide_matched(matching, group, pairs, table)]
         met_rows = pairs.rows
-        met = pa.array(matching.keys.rows_of(pc.unique(pa.array(hits.keys)).to_numpy()))
+        met = array_of(matching.keys.rows_of(numpy_of(pc.unique(array_of(hits.keys)))))
     else:
         parts = []
-        met_rows = met = pa.array([], pa.int64())
+        met_rows = met = array_of([], pa.int64())
         for pairs in _meeting_pairs(matching, group, hits):
             parts.append(_decide_matched(matching, group, pairs, table))
             met_rows = pa.concat_arrays([met_rows, pc.unique(pairs.rows)])
@@ -202,7 +203,7 @@ def _match_group(matching: Matching, group: pa.Table, first: int, table: str) ->
     if matching.not_matched_by_source:
         order = pc.sort_indices(rows)
         rows, source_rows, clauses = (each.take(order) for each in (rows, source_rows, clauses))
-    numbers = pc.add(rows, pa.scalar(first, pa.int64()))
+    numbers = pc.add(rows, scalar(first, pa.int64()))
     return FileMatches(numbers, source_rows, clauses, met, len(group))
 
 
@@ -212,7 +213,7 @@ def _pair_with_first(matching: Matching, group: pa.Table, hits: _Hits, table: st
     if not matching.allows_repeats and (times > 1).any():
         place = int((times > 1).argmax())
         raise _repeat_error(matching, group, int(hits.rows[place]), int(times[place]), table)
-    return _Pairs(pa.array(hits.rows), pa.array(keys.rows[keys.bounds[hits.keys]]))
+    return _Pairs(array_of(hits.rows), array_of(keys.rows[keys.bounds[hits.keys]]))
 
 
 def _meeting_pairs(matching: Matching, group: pa.Table, hits: _Hits) -> Iterator[_Pairs]:
@@ -224,7 +225,7 @@ def _meeting_pairs(matching: Matching, group: pa.Table, hits: _Hits) -> Iterator
         end = max(start + 1, int(np.searchsorted(ends, done + _PAIRS, "right")))
         source_rows = matching.keys.rows_of(hits.keys[start:end])
         rows = np.repeat(hits.rows[start:end], times[start:end])
-        pairs = _Pairs(pa.array(rows), pa.array(source_rows))
+        pairs = _Pairs(array_of(rows), array_of(source_rows))
         if matching.residual is not None and len(rows):
             holds = evaluate_condition(matching.residual, _pair_rows(matching, group, pairs))
             pairs = _Pairs(pairs.rows.filter(holds), pairs.source_rows.filter(holds))
@@ -248,7 +249,7 @@ def _join(matching: Matching, group: pa.Table) -> _Hits:
     near = matching.keys.near(keys[0])
     left = pa.table([*keys, pa.arange(0, len(group))], names=[*names, "row"])
     joined = inner_join(left, near, names, ("row", "key")).sort_by("row")
-    return _Hits(joined["row"].to_numpy(), joined["key"].to_numpy())
+    return _Hits(numpy_of(joined["row"]), numpy_of(joined["key"]))
 
 
 def _is_number(data_type: pa.DataType) -> bool:
@@ -301,7 +302,7 @@ _OF_WIDTH = {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
 
 
 def _numbers(values: pa.Array) -> Any:
-    return values.view(_OF_WIDTH[values.type.bit_width]).to_numpy()
+    return numpy_of(values.view(_OF_WIDTH[values.type.bit_width]))
 
 
 def _target_values(group: pa.Table, path: ColumnPath) -> Any:
@@ -329,7 +330,7 @@ def _decide_matched(
     if not pc.all(is_first, min_count=0).as_py():
         if not matching.allows_repeats:
             counted = pc.value_counts(rows)
-            repeated = counted.filter(pc.greater(counted.field("counts"), 1))[0].as_py()
+            repeated = counted.filter(pc.greater(counted.field("counts"), scalar(1)))[0].as_py()
             raise _repeat_error(matching, group, repeated["values"], repeated["counts"], table)
         rows, source_rows, chosen = (each.filter(is_first) for each in (rows, source_rows, chosen))
     return rows, source_rows, chosen
@@ -339,7 +340,7 @@ def _shift(rows: pa.Int64Array) -> pa.Int64Array:
     """Shift the numbers by one place, and put -1, which is no row, in front."""
     if not len(rows):
         return rows
-    return pa.concat_arrays([pa.array([-1], pa.int64()), rows.slice(0, len(rows) - 1)])
+    return pa.concat_arrays([array_of([-1], pa.int64()), rows.slice(0, len(rows) - 1)])
 
 
 def _repeat_error(
@@ -365,7 +366,7 @@ def _decide_others(
         matching.not_matched_by_source, Rows(partial(_target_column, group), len(group), others)
     )
     changes = chosen.is_valid()
-    numbers = pc.add(chosen.filter(changes), pa.scalar(len(matching.matched), pa.int8()))
+    numbers = pc.add(chosen.filter(changes), scalar(len(matching.matched), pa.int8()))
     rows = others.filter(changes)
     return rows, pa.nulls(len(rows), pa.int64()), numbers
 

@@ -28,6 +28,7 @@ from delta_ops.lazy import lazy
 from delta_ops.log import Snapshot
 from delta_ops.planning.merge_columns import SOURCE, TARGET, names_of
 from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.arrow_values import FALSE_SCALAR, array_of, numpy_of, scalar
 from delta_ops.protocol.columns.identity import Counted
 from delta_ops.protocol.row_tracking import tracked_definition, version_column
 from delta_ops.protocol.schema import ColumnPath
@@ -187,7 +188,7 @@ class MergedRows:
             part = numbers.slice(start, _INSERTED_ROWS)
             chosen = choose_clauses(self._inserts, rows_of_source(self._source, part, SOURCE))
             for number, clause in enumerate(self._inserts):
-                taken = part.filter(pc.fill_null(pc.equal(chosen, number), False))
+                taken = part.filter(pc.fill_null(pc.equal(chosen, scalar(number)), FALSE_SCALAR))
                 if len(taken):
                     assert clause.assignments
                     yield self._insert(clause.assignments, self._completions[number], taken)
@@ -221,7 +222,7 @@ class MergedRows:
             for name, new in values.items():
                 columns[name] = replace_values(columns[name], mask, new)
             if version := self._version_column:
-                columns[version] = pc.if_else(mask, pa.scalar(None, pa.int64()), columns[version])
+                columns[version] = pc.if_else(mask, scalar(None, pa.int64()), columns[version])
             if self._generated.names:
                 changed = self._recompute(columns, clause.assignments, mask)
                 columns = dict(zip(self._schema.names, changed.columns, strict=True))
@@ -248,7 +249,7 @@ class MergedRows:
     ) -> Iterator[tuple[PlannedClause, pa.Int64Array, pa.Int64Array]]:
         """Yield each clause that applies, with its rows and the source rows that they match."""
         for number in pc.unique(matches.clauses).to_pylist():
-            is_chosen = pc.equal(matches.clauses, number)
+            is_chosen = pc.equal(matches.clauses, scalar(number))
             rows, source_rows = (
                 each.filter(is_chosen) for each in (matches.rows, matches.source_rows)
             )
@@ -340,5 +341,5 @@ def _number(scalar: Any) -> int:
 def _mask_of(numbers: pa.Int64Array, num_rows: int) -> pa.BooleanArray:
     """Return a mask that is true at these row numbers."""
     mask = np.zeros(num_rows, dtype=bool)
-    mask[numbers.to_numpy()] = True
-    return pa.array(mask)
+    mask[numpy_of(numbers)] = True
+    return array_of(mask)

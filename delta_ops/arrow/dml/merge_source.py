@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from delta_ops.arrow.acero import evaluate
 from delta_ops.arrow.arrow_data import ArrowData
 from delta_ops.arrow.casting import plan_fit
 from delta_ops.arrow.expressions.evaluation import Rows, field_of
@@ -17,6 +18,7 @@ from delta_ops.arrow.nesting import is_list
 from delta_ops.arrow.row_checks import validate_values
 from delta_ops.errors import InvalidRequestError
 from delta_ops.planning.merge_columns import SOURCE
+from delta_ops.protocol.arrow_values import scalar
 from delta_ops.protocol.expression.nodes import Column, Node
 from delta_ops.protocol.predicate import to_arrow
 from delta_ops.protocol.schema import (
@@ -203,11 +205,12 @@ def validate_source(source: Source, rules: Sequence[SourceRule], table: str) -> 
     Raises:
         InvalidRequestError: Rows break a rule; the message has the rule and the number of rows.
     """
+    conditions = (to_arrow(each.predicate_on(source.schema), source.schema) for each in rules)
     kept = (
-        source.rows.filter(to_arrow(each.predicate_on(source.schema), source.schema))
-        for each in rules
+        sum(evaluate(condition, batch).true_count for batch in source.rows.to_batches())
+        for condition in conditions
     )
-    validate_broken(rules, [len(source) - len(rows) for rows in kept], table)
+    validate_broken(rules, [len(source) - num_kept for num_kept in kept], table)
 
 
 def rows_of_source(source: Source, numbers: pa.Array, side: str) -> Rows:
@@ -224,8 +227,8 @@ def normalize_key(values: Any) -> Any:
     """Give equal keys equal bits: one NaN, and one zero."""
     if not pa.types.is_floating(values.type):
         return values
-    nan = pa.scalar(float("nan"), values.type)
-    return pc.if_else(pc.is_nan(values), nan, pc.add(values, pa.scalar(0.0, values.type)))
+    nan = scalar(float("nan"), values.type)
+    return pc.if_else(pc.is_nan(values), nan, pc.add(values, scalar(0.0, values.type)))
 
 
 def join_chunks(column: pa.ChunkedArray) -> pa.Array:

@@ -23,6 +23,7 @@ from delta_ops.arrow.read.scan import plan_reading
 from delta_ops.log import Snapshot
 from delta_ops.planning.touched_files import plan_touched_files
 from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.arrow_values import array_of, numpy_of
 from delta_ops.transaction.row_changes import (
     Touched,
     TouchedFile,
@@ -95,8 +96,8 @@ def find_rows(snapshot: Snapshot, condition: Condition) -> Touched:
             after = first + len(batch)
             here = gone[slice(*np.searchsorted(gone, (first, after)))]
             live = np.delete(np.arange(first, after), here - first) if len(here) else None
-            rows_of_batch = batch if live is None else batch.take(pa.array(live - first))
-            found = pc.indices_nonzero(condition.mask(rows_of_batch)).to_numpy()
+            rows_of_batch = batch if live is None else batch.take(array_of(live - first))
+            found = numpy_of(pc.indices_nonzero(condition.mask(rows_of_batch)))
             numbers = found + first if live is None else live[found]
             rows |= BitMap64(array("Q", numbers.astype(np.uint64).tobytes()))
             first = after
@@ -145,7 +146,7 @@ def number_rows(snapshot: Snapshot, file: AddFile, rows: pa.Int64Array, num_rows
         DataFileError: The deletion vector is missing or unreadable.
     """
     deleted = deleted_rows(snapshot, file)
-    numbers = rows.to_numpy()
+    numbers = numpy_of(rows)
     if deleted:
         is_live = np.ones(num_rows + len(deleted), dtype=bool)
         is_live[np.frombuffer(array("Q", deleted), dtype=np.uint64)] = False

@@ -27,6 +27,7 @@ from delta_ops.log import Snapshot
 from delta_ops.planning.assigned_columns import values_by_path
 from delta_ops.planning.touched_files import plan_touched_files
 from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.arrow_values import TRUE_SCALAR, scalar
 from delta_ops.protocol.expression.resolution import finder_of
 from delta_ops.protocol.row_tracking import version_column
 from delta_ops.transaction import Transaction
@@ -172,7 +173,7 @@ def _record_changes(
             before = batch.filter(planned.condition.mask(batch))
             if len(before):
                 yield mark_rows(before, "update_preimage")
-                after = _update_batch(planned, before, pa.repeat(True, len(before)))
+                after = _update_batch(planned, before, pa.repeat(TRUE_SCALAR, len(before)))
                 yield mark_rows(after, "update_postimage")
 
     record_row_changes(changed, files, images, moves=_moves(snapshot, planned))
@@ -186,7 +187,7 @@ def _new_rows(
     # The reader skips rows that were deleted before.
     some = ((each.file, each.gone) for each in touched.mixed)
     for batch in gather(read_numbered(snapshot, chain(whole, some))):
-        yield _update_batch(planned, batch, pa.repeat(True, len(batch)))
+        yield _update_batch(planned, batch, pa.repeat(TRUE_SCALAR, len(batch)))
 
 
 def _changed_rows(
@@ -212,7 +213,7 @@ def _update_batch(
         columns[name] = replace_values(columns[name], mask, values)
     version = planned.version_column
     if version in columns:  # rows of the change data feed lack this column
-        columns[version] = pc.if_else(mask, pa.scalar(None, pa.int64()), columns[version])
+        columns[version] = pc.if_else(mask, scalar(None, pa.int64()), columns[version])
     assigned = pa.RecordBatch.from_arrays(list(columns.values()), schema=batch.schema)
     written = planned.generated.fill(assigned, planned.recomputed, mask)
     if planned.checks:

@@ -15,6 +15,7 @@ from delta_ops.planning.conditions import (
     selection_of_expression,
     selection_of_predicate,
 )
+from delta_ops.protocol.arrow_values import FALSE_SCALAR
 from delta_ops.protocol.expression import Expression, parse_expression
 from delta_ops.protocol.expression.nodes import columns_of
 from delta_ops.protocol.expression.quotes import validate_condition
@@ -64,5 +65,5 @@ def _predicate_condition(selection: Selection, schema: StructType) -> Condition:
     return Condition(
         selection=selection,
         columns=sorted(columns(resolved)),
-        mask=lambda batch: pc.fill_null(evaluate(expression, batch), False),
+        mask=lambda batch: pc.fill_null(evaluate(expression, batch), FALSE_SCALAR),
     )

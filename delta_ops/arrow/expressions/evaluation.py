@@ -28,6 +28,7 @@ from delta_ops.arrow.expressions.functions import (
 from delta_ops.arrow.nesting import decimal_to_decimal, integer_to_decimal
 from delta_ops.error_texts import first_line
 from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.arrow_values import FALSE_SCALAR, TRUE_SCALAR, scalar
 from delta_ops.protocol.expression.coercion import FLOATS, INTEGERS
 from delta_ops.protocol.expression.nodes import Call, Case, Cast, Column, Literal, Node, Struct
 from delta_ops.protocol.expression.resolution import type_of
@@ -58,7 +59,7 @@ class Rows:
 
     def narrow(self, mask: pa.BooleanArray) -> Rows:
         """Return the rows where the mask is true."""
-        places = pc.indices_nonzero(pc.fill_null(mask, False))
+        places = pc.indices_nonzero(pc.fill_null(mask, FALSE_SCALAR))
         return Rows(
             self.column, self.num_rows, places if self.only is None else self.only.take(places)
         )
@@ -99,7 +100,7 @@ def evaluate_condition(node: Node, rows: Rows) -> pa.BooleanArray:
     Raises:
         InvalidRequestError: As `evaluate`.
     """
-    return pc.fill_null(evaluate(node, rows), False)
+    return pc.fill_null(evaluate(node, rows), FALSE_SCALAR)
 
 
 def _evaluate(node: Node, rows: Rows) -> Any:
@@ -107,7 +108,7 @@ def _evaluate(node: Node, rows: Rows) -> Any:
         case Column(path):
             return rows.values(path)
         case Literal(value, data_type):
-            return pa.repeat(pa.scalar(value, _arrow_type(data_type)), len(rows))
+            return pa.repeat(scalar(value, _arrow_type(data_type)), len(rows))
         case Cast(operand, data_type, is_exact):
             return _cast(_evaluate(operand, rows), type_of(operand), data_type, is_exact)
         case Case(branches, otherwise):
@@ -129,8 +130,8 @@ def _arrow_type(data_type: DataType | None) -> pa.DataType:
 
 def scatter(values: pa.Array, mask: pa.BooleanArray) -> pa.Array:
     """Put one value at each true place of the mask; null elsewhere."""
-    numbers = pc.subtract(pc.cumulative_sum(mask.cast(pa.int64())), 1)
-    return values.take(pc.if_else(mask, numbers, pa.scalar(None, pa.int64())))
+    numbers = pc.subtract(pc.cumulative_sum(mask.cast(pa.int64())), scalar(1))
+    return values.take(pc.if_else(mask, numbers, scalar(None, pa.int64())))
 
 
 def _on_rows(node: Node, rows: Rows, mask: pa.BooleanArray) -> pa.Array:
@@ -146,10 +147,10 @@ def _choose(
     node: Case, branches: tuple[tuple[Node, Node], ...], otherwise: Node, rows: Rows
 ) -> pa.Array:
     chosen = pa.nulls(len(rows), _arrow_type(type_of(node)))
-    is_open = pa.repeat(True, len(rows))
+    is_open = pa.repeat(TRUE_SCALAR, len(rows))
     parts = []
     for condition, value in branches:
-        holds = pc.fill_null(_on_rows(condition, rows, is_open), False)
+        holds = pc.fill_null(_on_rows(condition, rows, is_open), FALSE_SCALAR)
         parts.append((holds, _on_rows(value, rows, holds)))
         is_open = pc.and_not(is_open, holds)
     parts.append((is_open, _on_rows(otherwise, rows, is_open)))
@@ -164,7 +165,7 @@ def _connect(name: str, operands: tuple[Node, ...], rows: Rows) -> pa.Array:
     result = _evaluate(operands[0], rows)
     for each in operands[1:]:
         decided = pc.invert(result) if name == "and" else result
-        is_open = pc.invert(pc.fill_null(decided, False))
+        is_open = pc.invert(pc.fill_null(decided, FALSE_SCALAR))
         # Where the result is decided, a null operand changes nothing.
         result = join(result, _on_rows(each, rows, is_open))
     return result
@@ -208,14 +209,14 @@ def _compare(name: str) -> Callable[[Any, Any], Any]:
 def equal_null_safely(left: Any, right: Any) -> Any:
     """Compare two columns of one type: null equals null, and NaN equals NaN."""
     one, other = left.is_null(), right.is_null()
-    equal = pc.fill_null(_CALLS["="](left, right), False)
+    equal = pc.fill_null(_CALLS["="](left, right), FALSE_SCALAR)
     return pc.if_else(pc.or_(one, other), pc.and_(one, other), equal)
 
 
 def _remainder(left: Any, right: Any) -> Any:
     """Return the remainder as in Java: with the sign of the dividend."""
     # The smallest integer divided by -1 overflows; its remainder is 0.
-    divisor = pc.if_else(pc.equal(right, -1), pa.scalar(1, right.type), right)
+    divisor = pc.if_else(pc.equal(right, scalar(-1)), scalar(1, right.type), right)
     quotient = pc.divide_checked(left, divisor)
     return pc.subtract(left, pc.multiply(quotient, divisor))
 
@@ -243,7 +244,7 @@ def _add_days(days: Any, added: Any) -> Any:
 
 
 def _concat(*texts: Any) -> Any:
-    return pc.binary_join_element_wise(*texts, "", null_handling="emit_null")
+    return pc.binary_join_element_wise(*texts, scalar(""), null_handling="emit_null")
 
 
 _CALLS: Mapping[str, Callable[..., Any]] = {
@@ -318,7 +319,7 @@ def _require_same(values: Any, converted: Any, source: DataType) -> None:
         digits = 24 if pa.types.is_float32(converted.type) else 53
         wide = values.cast(pa.int64())
         same = pc.and_(pc.less_equal(wide, 2**digits), pc.greater_equal(wide, -(2**digits)))
-    if not pc.all(pc.fill_null(same, True), min_count=0).as_py():
+    if not pc.all(pc.fill_null(same, TRUE_SCALAR), min_count=0).as_py():
         name = str(converted.type).upper()
         raise InvalidRequestError(
             f"A cast to {name} in an expression would round a number of some row; exclude such "
@@ -329,7 +330,7 @@ def _require_same(values: Any, converted: Any, source: DataType) -> None:
 def _parse(texts: Any, wanted: DataType, target: pa.DataType) -> Any:
     pattern = _DATE_TEXT if wanted == DATE else _INTEGER_TEXT
     is_written = pc.match_substring_regex(texts, pattern)
-    if not pc.all(pc.fill_null(is_written, True), min_count=0).as_py():
+    if not pc.all(pc.fill_null(is_written, TRUE_SCALAR), min_count=0).as_py():
         raise pa.ArrowInvalid(f"a string is not a valid {wanted.name}")
     if wanted == DATE:
         return texts.cast(target)

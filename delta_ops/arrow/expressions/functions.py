@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from delta_ops.protocol.arrow_values import array_of, scalar
 from delta_ops.protocol.expression.time_functions import parts_of
 
 _COUNTED = {"hour": pc.hour, "minute": pc.minute, "second": pc.second}
@@ -64,8 +65,8 @@ def _map_case(
     if pc.all(is_ascii, min_count=0).as_py():
         return by_ascii(strings)
     # Arrow maps each character to exactly one.
-    encoded = pc.if_else(is_ascii, pa.scalar(None, strings.type), strings).dictionary_encode()
-    mapped = pa.array([by_unicode(each) for each in encoded.dictionary.to_pylist()], strings.type)
+    encoded = pc.if_else(is_ascii, scalar(None, strings.type), strings).dictionary_encode()
+    mapped = array_of([by_unicode(each) for each in encoded.dictionary.to_pylist()], strings.type)
     return pc.if_else(is_ascii, by_ascii(strings), mapped.take(encoded.indices))
 
 
@@ -94,7 +95,7 @@ def format_time(times: Any, pattern: Any) -> Any:
         pattern: A pattern of `time_functions`, the same in all rows.
     """
     if not len(times):
-        return pa.array([], pa.string())
+        return array_of([], pa.string())
     directives = (_DIRECTIVES.get(each, each) for each in parts_of(pattern[0].as_py()))
     whole = pc.floor_temporal(times.cast(pa.timestamp("us")), unit="second")
     return pc.strftime(whole.cast(pa.timestamp("s")), format="".join(directives))

@@ -23,6 +23,7 @@ from delta_ops.errors import naming_table
 from delta_ops.log import TableOrPlace, log_of
 from delta_ops.planning.change_feed import ChangedFile, ChangeFeed, plan_changes
 from delta_ops.planning.changes_request import ChangesOptions, ChangesRequest
+from delta_ops.protocol.arrow_values import scalar
 from delta_ops.protocol.expression import Expression
 from delta_ops.protocol.expression.implication import predicate_of
 from delta_ops.protocol.predicate import Predicate
@@ -133,7 +134,7 @@ class _Plan:
     def _stored_file(self, file: ChangedFile, planned: _PlannedScan) -> StoredFile:
         of_log = planned.partitioning.values(file.partition_values, self._feed.end.uri, file.path)
         of_change = {
-            each.name: pa.scalar(file.change[each.name], arrow_type_from_type(each.data_type))
+            each.name: scalar(file.change[each.name], arrow_type_from_type(each.data_type))
             for each in planned.of_change
         }
         return StoredFile(

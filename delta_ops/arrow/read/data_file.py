@@ -33,6 +33,7 @@ from delta_ops.log.deletion_vectors import load_deletion_vector
 from delta_ops.log.outside_files import TableFiles
 from delta_ops.planning.commit_changes import Deleted, Difference
 from delta_ops.protocol.actions import DeletionVector
+from delta_ops.protocol.arrow_values import scalar
 from delta_ops.protocol.deletion_vectors import chosen_rows, kept_rows
 
 
@@ -107,7 +108,7 @@ def _number_rows(rows: FileRows, ids: RowIds) -> FileRows:
     """Add row ids and commit versions; values stored in the file have priority."""
     first = ids.base + rows.first
     numbers = pa.arange(first, first + rows.num_rows)
-    versions = pa.repeat(pa.scalar(ids.commit_version, pa.int64()), rows.num_rows)
+    versions = pa.repeat(scalar(ids.commit_version, pa.int64()), rows.num_rows)
     columns = pa.RecordBatch.from_arrays([], names=[]) if rows.columns is None else rows.columns
     fields, arrays = list(columns.schema), list(columns.columns)
     for name, made in zip(ids.columns, (numbers, versions), strict=True):
@@ -137,8 +138,8 @@ def _wanted_rows(
         first = 0
         for batch in _table_rows(scan, rows, values):
             end = first + len(batch)
-            is_here = pc.and_(pc.greater_equal(places, first), pc.less(places, end))
-            yield batch.take(pc.subtract(places.filter(is_here), pa.scalar(first, pa.uint64())))
+            is_here = pc.and_(pc.greater_equal(places, scalar(first)), pc.less(places, scalar(end)))
+            yield batch.take(pc.subtract(places.filter(is_here), scalar(first, pa.uint64())))
             first = end
 
 

@@ -16,6 +16,7 @@ from delta_ops.arrow.read.scan import read_files, schema_of_reading, to_table
 from delta_ops.errors import InvalidRequestError, UnknownColumnError
 from delta_ops.log import Snapshot, Source, snapshot_of
 from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.arrow_values import array_of, empty_table, scalar
 from delta_ops.protocol.file_paths import canonical_path
 from delta_ops.protocol.predicate import Predicate
 
@@ -119,7 +120,7 @@ def _table_of_files(
     other: Mapping[str, AddFile],
 ) -> pa.Table:
     """The rows of the files that the other version lacks, or has with other deleted rows."""
-    empty = schema_of_reading(snapshot, columns).empty_table()
+    empty = empty_table(schema_of_reading(snapshot, columns))
     wanted = [
         add
         for path, add in own.items()
@@ -142,14 +143,14 @@ def _add_columns(rows: pa.Table, schema: pa.Schema) -> pa.Table:
 
 def _difference(old: pa.Table, new: pa.Table) -> pa.Table:
     both = pa.concat_tables([old, new])
-    signs = pa.array([-1] * len(old) + [1] * len(new), pa.int64())
+    signs = array_of([-1] * len(old) + [1] * len(new), pa.int64())
     keys = {f"k{number}": key for number, key in enumerate(_keys(both))}
     grouped = (
-        pa.table({**keys, _COUNT: signs, _ROW: pa.array(range(len(both)), pa.int64())})
+        pa.table({**keys, _COUNT: signs, _ROW: array_of(range(len(both)), pa.int64())})
         .group_by(list(keys), use_threads=False)
         .aggregate([(_COUNT, "sum"), (_ROW, "min")])
     )
-    differing = grouped.filter(pc.not_equal(grouped[f"{_COUNT}_sum"], 0))
+    differing = grouped.filter(pc.not_equal(grouped[f"{_COUNT}_sum"], scalar(0)))
     counts = differing[f"{_COUNT}_sum"].to_pylist()
     places = differing[f"{_ROW}_min"].to_pylist()
     chosen = [
@@ -157,9 +158,9 @@ def _difference(old: pa.Table, new: pa.Table) -> pa.Table:
         for place, count in zip(places, counts, strict=True)
         for _ in range(abs(count))
     ]
-    rows = both.take(pa.array([place for place, _ in chosen], pa.int64()))
+    rows = both.take(array_of([place for place, _ in chosen], pa.int64()))
     changes = ["insert" if is_new else "delete" for _, is_new in chosen]
-    return rows.append_column(CHANGE, pa.array(changes, pa.string()))
+    return rows.append_column(CHANGE, array_of(changes, pa.string()))
 
 
 def _keys(rows: pa.Table) -> Iterator[pa.ChunkedArray]:
@@ -167,7 +168,7 @@ def _keys(rows: pa.Table) -> Iterator[pa.ChunkedArray]:
     for column in rows.columns:
         if pa.types.is_nested(column.type) or pa.types.is_null(column.type):
             texts = [None if value is None else repr(value) for value in column.to_pylist()]
-            yield pa.chunked_array([pa.array(texts, pa.string())])
+            yield pa.chunked_array([array_of(texts, pa.string())])
         elif isinstance(column.type, pa.BaseExtensionType):
             yield column.cast(column.type.storage_type)
         else:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from delta_ops.planning.file_values import parse_partition_values
+from delta_ops.protocol.arrow_values import scalar
 from delta_ops.protocol.schema import StructField, StructType
 from delta_ops.protocol.schema.arrow_types import arrow_type_from_type
 from delta_ops.protocol.table_definition import TableDefinition
@@ -48,7 +49,7 @@ class Partitioning:
             path=path,
         )
         return {
-            each.name: pa.scalar(values[each.name], arrow_type_from_type(each.data_type))
+            each.name: scalar(values[each.name], arrow_type_from_type(each.data_type))
             for each in self.columns
         }
 

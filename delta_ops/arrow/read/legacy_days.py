@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from delta_ops.arrow.nesting import Convert
+from delta_ops.protocol.arrow_values import scalar
 from delta_ops.protocol.values.legacy_calendar import LegacyCalendar
 
 _GREGORIAN_SINCE = -141_427
@@ -85,7 +86,7 @@ def _rebased_days(days: pa.Array, path: str) -> pa.Array:
         return days
     is_old = pc.less(days, _GREGORIAN_SINCE)
     old = days.filter(is_old)
-    shift = pa.repeat(pa.scalar(2, pa.int64()), len(old))
+    shift = pa.repeat(scalar(2, pa.int64()), len(old))
     for since, by in _shifts():
         shift = pc.if_else(pc.greater_equal(old, since), by, shift)
     return pc.replace_with_mask(days, is_old, pc.add(old, shift))

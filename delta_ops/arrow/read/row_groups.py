@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from delta_ops.arrow.read.projection import drop_columns
+from delta_ops.protocol.arrow_values import array_of
 from delta_ops.protocol.columns.mapping import physical_name, physical_predicate, rename_columns
 from delta_ops.protocol.predicate import Predicate, might_match, resolve
 from delta_ops.protocol.predicate.nodes import leaves_of
@@ -56,7 +57,7 @@ def plan_row_groups(
             )
             for group in groups
         ]
-        mask = might_match(resolved, {}, pa.array(stats, pa.string())).to_pylist()
+        mask = might_match(resolved, {}, array_of(stats, pa.string())).to_pylist()
         return [group for group, is_wanted in zip(groups, mask, strict=True) if is_wanted]
 
     return choose

@@ -24,6 +24,7 @@ import pyarrow.types as pt
 
 from delta_ops.arrow.dictionary_columns import MAX_BYTES, decode
 from delta_ops.arrow.nesting import Convert, cast, is_list
+from delta_ops.protocol.arrow_values import array_of
 from delta_ops.protocol.schema import VARIANT
 from delta_ops.protocol.schema.arrow_types import arrow_type_from_type
 from delta_ops.protocol.variant import (
@@ -287,7 +288,7 @@ def _binary(values: Values) -> pa.BinaryArray:
     """
     if sum(len(each) for each in values if each is not None) > MAX_BYTES:
         raise pa.ArrowCapacityError("the variants are too large for one Arrow array")
-    return pa.array(values, pa.binary())
+    return array_of(values, pa.binary())
 
 
 def plan_primitives(data_type: pa.DataType) -> Callable[[Any], Values] | None:

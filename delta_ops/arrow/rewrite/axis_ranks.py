@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from delta_ops.arrow.rewrite.curve import Ranks
+from delta_ops.protocol.arrow_values import numpy_of, scalar
 
 _TEXT_BYTES = 32
 """The number of bytes of a string that statistics keep."""
@@ -41,7 +42,8 @@ class Axis:
         if _is_text(column.type):
             encoded = column.dictionary_encode()
             of_distinct = self._rank(encoded.dictionary)
-            places = encoded.indices.fill_null(len(of_distinct)).to_numpy(zero_copy_only=False)
+            null = scalar(len(of_distinct), pa.int32())
+            places = numpy_of(pc.fill_null(encoded.indices, null))
             of_text: Ranks = np.append(of_distinct, np.uint32(0))[places]
             return of_text
         return self._rank(column)
@@ -49,7 +51,7 @@ class Axis:
     def _rank(self, column: pa.Array) -> Ranks:
         found = self.ranks[np.searchsorted(self.bounds, self.numbers(column), "right")]
         if column.null_count:
-            found[column.is_null().to_numpy(zero_copy_only=False)] = 0
+            found[numpy_of(column.is_null())] = 0
         return found
 
 
@@ -97,8 +99,8 @@ def _numbers(values: pa.Array) -> npt.NDArray[Any]:
     elif pt.is_timestamp(kind):
         values = values.view(pa.int64())
     if values.null_count:
-        values = values.fill_null(0)
-    found: npt.NDArray[Any] = values.to_numpy(zero_copy_only=False)
+        values = pc.fill_null(values, scalar(0).cast(values.type))
+    found: npt.NDArray[Any] = numpy_of(values)
     return found
 
 
@@ -115,13 +117,14 @@ def _text_numbers(sample: pa.Array) -> Callable[[pa.Array], npt.NDArray[Any]]:
     width = max(1, min(_TEXT_BYTES, _longest(known) - skipped))
 
     def numbers(values: pa.Array) -> npt.NDArray[Any]:
-        values = values.cast(pa.binary()).fill_null(b"")
+        values = pc.fill_null(values.cast(pa.binary()), scalar(b""))
         found = _pad(values, skipped, width)
         if skipped:
             heads = pc.binary_slice(values, 0, skipped)
             # Strings with another prefix are outside of the sample, below or above it.
-            found[pc.less(heads, prefix).to_numpy(zero_copy_only=False)] = b""
-            found[pc.greater(heads, prefix).to_numpy(zero_copy_only=False)] = b"\xff" * width
+            usual = scalar(prefix)
+            found[numpy_of(pc.less(heads, usual))] = b""
+            found[numpy_of(pc.greater(heads, usual))] = b"\xff" * width
         return found
 
     return numbers

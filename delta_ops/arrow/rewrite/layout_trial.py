@@ -23,6 +23,7 @@ from delta_ops.arrow.rewrite.curve import Ranks, axis_bits, places
 from delta_ops.log import Snapshot
 from delta_ops.planning.file_values import parse_partition_values
 from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.arrow_values import array_of
 from delta_ops.protocol.predicate import Predicate, might_match
 from delta_ops.protocol.schema import DOUBLE, FLOAT, ColumnPath, StructType, leaves
 from delta_ops.protocol.stats.file_domains import PartitionColumn
@@ -124,10 +125,10 @@ def try_order(
         codes += [code] * len(of_files)
     names = samples[0].values if samples else ()
     partitions = {
-        name: PartitionColumn(codes=pa.array(codes), values=[each.values[name] for each in samples])
+        name: PartitionColumn(codes=array_of(codes), values=[each.values[name] for each in samples])
         for name in names
     }
-    return TrialFiles(partitions=partitions, stats=pa.array(stats, pa.string()))
+    return TrialFiles(partitions=partitions, stats=array_of(stats, pa.string()))
 
 
 def _values_of(snapshot: Snapshot, add: AddFile) -> Mapping[str, Any]:
@@ -148,14 +149,14 @@ def _sample(
     names = list(dict.fromkeys(path[0] for path in paths))
     first, taken = 0, []
     for batch in read_files(snapshot, files, names):
-        taken.append(batch.take(pa.array(np.arange(-first % step, len(batch), step))))
+        taken.append(batch.take(array_of(np.arange(-first % step, len(batch), step))))
         first += len(batch)
     return pa.concat_batches(taken) if taken else pa.record_batch({})
 
 
 def _file_stats(sample: SampledPartition, schema: StructType, order: CurveOrder) -> Iterator[str]:
     """Yield the statistics of each simulated file of a partition."""
-    rows = sample.rows.take(pa.array(np.argsort(places(_ranks(sample, order), order.curve))))
+    rows = sample.rows.take(array_of(np.argsort(places(_ranks(sample, order), order.curve))))
     sink = io.BytesIO()
     # Write a table: a writer of batches would make a row group of each batch.
     pq.write_table(

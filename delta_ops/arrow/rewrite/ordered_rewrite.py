@@ -9,6 +9,7 @@ from itertools import chain, islice
 
 import pyarrow as pa
 
+from delta_ops.arrow.acero import evaluate
 from delta_ops.arrow.read.scan import num_live_rows, read_kept
 from delta_ops.arrow.rewrite.curve import best_cut
 from delta_ops.arrow.rewrite.ordered_rows import (
@@ -128,7 +129,7 @@ def _plan_split(
 
         def first_part() -> Iterator[SortedRows]:
             for each in rows:
-                cut = len(each.rows) - len(each.rows.filter(is_separate))
+                cut = len(each.rows) - evaluate(is_separate, each.rows).true_count
                 if cut:
                     yield SortedRows(rows=each.rows.slice(0, cut), places=each.places[:cut])
                 if cut < len(each.rows):

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from delta_ops.arrow.rewrite.axis_ranks import Axis, axis_of_sample, field_of
 from delta_ops.arrow.rewrite.curve import Places, axis_bits, best_cut, places
 from delta_ops.arrow.rewrite.row_buckets import RowBuckets
+from delta_ops.protocol.arrow_values import array_of, numpy_of
 from delta_ops.transaction.rewrite_group import CurveOrder
 
 _SAMPLE_ROWS = 1 << 17
@@ -156,7 +157,7 @@ def sample_of(batches: Iterator[pa.RecordBatch], num_rows: int, sorting: Sorting
             affordable = _SAMPLE_BYTES * len(batch) // max(1, columns.nbytes)
             sampled = max(_LEAST_SAMPLE_ROWS, min(affordable, _SAMPLE_ROWS))
             step = -(-max(num_rows, len(batch)) // sampled)
-        taken.append(columns.take(pa.array(np.arange(-first % step, len(batch), step))))
+        taken.append(columns.take(array_of(np.arange(-first % step, len(batch), step))))
         first += len(batch)
     return _one_batch(taken)
 
@@ -180,8 +181,8 @@ def _fill(
         numbers = np.searchsorted(bounds, found, "right").astype(np.uint16)
         order = np.argsort(numbers, kind="stable")  # linear time for 16-bit numbers
         together = pa.RecordBatch.from_arrays(
-            [*rows.columns, pa.array(found)], schema=_add_places(rows.schema)
-        ).take(pa.array(order))
+            [*rows.columns, array_of(found)], schema=_add_places(rows.schema)
+        ).take(array_of(order))
         if buckets is None:
             half = sorting.memory_bytes // 2
             buckets = RowBuckets(together.schema, len(bounds) + 1, half)
@@ -235,13 +236,13 @@ def _cut_again(
 
 
 def _sort(rows: pa.RecordBatch, sorting: Sorting) -> SortedRows:
-    found: Places = rows.column(rows.num_columns - 1).to_numpy()
+    found: Places = numpy_of(rows.column(rows.num_columns - 1))
     if len(sorting.order.columns) == 1:
         order = _order_by_values(field_of(rows, sorting.order.columns[0]))
     else:
         order = np.argsort(found)
     plain = pa.RecordBatch.from_arrays(rows.columns[:-1], schema=_drop_places(rows.schema))
-    return SortedRows(rows=plain.take(pa.array(order)), places=found[order])
+    return SortedRows(rows=plain.take(array_of(order)), places=found[order])
 
 
 def _order_by_values(column: pa.Array) -> npt.NDArray[Any]:
@@ -249,9 +250,9 @@ def _order_by_values(column: pa.Array) -> npt.NDArray[Any]:
     keys = {"is_valid": column.is_valid(), "value": column}
     if pa.types.is_floating(column.type):
         keys = {"is_valid": column.is_valid(), "is_nan": pc.is_nan(column), "value": column}
-    order: npt.NDArray[Any] = pc.sort_indices(
-        pa.RecordBatch.from_pydict(keys), [(name, "ascending") for name in keys]
-    ).to_numpy()
+    order: npt.NDArray[Any] = numpy_of(
+        pc.sort_indices(pa.RecordBatch.from_pydict(keys), [(name, "ascending") for name in keys])
+    )
     return order
 
 

@@ -9,13 +9,14 @@ import pyarrow as pa
 from delta_ops.arrow.read.scan import read_files
 from delta_ops.log import Snapshot
 from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.arrow_values import scalar
 from delta_ops.protocol.change_data import CHANGE_TYPE_COLUMN
 from delta_ops.protocol.table_definition import TableDefinition
 
 
 def mark_rows(batch: pa.RecordBatch, change_type: str) -> pa.RecordBatch:
     """Add the change type: insert, delete, update_preimage or update_postimage."""
-    types = pa.repeat(pa.scalar(change_type), len(batch))
+    types = pa.repeat(scalar(change_type), len(batch))
     return batch.append_column(CHANGE_TYPE_COLUMN, types)
 
 

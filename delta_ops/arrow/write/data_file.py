@@ -26,7 +26,7 @@ from delta_ops.arrow.write.stored_names import rename_stored, stored_schema
 from delta_ops.error_texts import first_line
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.actions import AddCdcFile, AddFile
-from delta_ops.protocol.arrow_values import empty_table
+from delta_ops.protocol.arrow_values import empty_table, scalar
 from delta_ops.protocol.change_data import CHANGE_DATA_DIRECTORY
 from delta_ops.protocol.columns.mapping import physical_path
 from delta_ops.protocol.file_paths import canonical_path, encode_path
@@ -300,7 +300,7 @@ class _open_writer:  # noqa: N801  (used as a function; a generator takes severa
 def _append_value(rows: pa.Table, field: StructField, text: str | None) -> pa.Table:
     """Append a column with the partition's value."""
     data_type = arrow_type_from_type(field.data_type)
-    value = pa.scalar(parse(text, field.data_type), data_type)
+    value = scalar(parse(text, field.data_type), data_type)
     column = pa.field(field.name, data_type, nullable=field.nullable)
     return rows.append_column(column, pa.repeat(value, len(rows)))
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_ops.arrow.dictionary_columns import is_encoded, schema_with_dictionaries
+from delta_ops.protocol.arrow_values import numpy_of, scalar
 from delta_ops.protocol.table_definition import TableDefinition
 
 CODEC_PROPERTY = "delta.parquet.compression.codec"
@@ -157,7 +158,7 @@ def choose_dictionaries(rows: pa.Table) -> list[int]:
             columns stay encoded.
     """
     num_sampled = min(len(rows) // _SAMPLED_SHARE, _MOST_SAMPLED)
-    places = pc.multiply(pa.arange(0, num_sampled), len(rows) // num_sampled)
+    places = pc.multiply(pa.arange(0, num_sampled), scalar(len(rows) // num_sampled))
     # In sorted rows, distant rows differ and neighbours repeat: check both.
 
     def pays(column: pa.ChunkedArray) -> bool:
@@ -193,6 +194,6 @@ def _is_incompressible(column: pa.ChunkedArray, codec: str) -> bool:
     chunks = [chunk for each in samples for chunk in each.drop_null().chunks]
     values = pa.concat_arrays(chunks or [pa.nulls(0, column.type)])
     as_bytes = values.view(pa.int64() if column.type.bit_width > _LEAST_BITS else pa.int32())
-    content = as_bytes.to_numpy().tobytes()
+    content = numpy_of(as_bytes).tobytes()
     compressed = pa.compress(content, codec=codec, asbytes=True)
     return len(compressed) > _HARDLY_SMALLER * len(content) > 0

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from delta_ops.arrow.partitioning import fill_empty
 from delta_ops.planning.missing_columns import find_missing
+from delta_ops.protocol.arrow_values import array_of
 from delta_ops.protocol.columns.defaults import default_value
 from delta_ops.protocol.columns.identity import (
     Counted,
@@ -76,7 +77,7 @@ class MissingColumns:
         }
         for field in filled.defaults:
             value = default_value(field, self._now_ms, self._table)
-            default = pa.array([value], arrow_type_from_type(field.data_type))
+            default = array_of([value], arrow_type_from_type(field.data_type))
             if field.name in self._definition.partition_columns:
                 default = fill_empty(default, field)
             values[field.name] = partial(pa.repeat, default[0])
@@ -101,6 +102,6 @@ class MissingColumns:
             values = count_on(column, num_rows, self._table)
             if num_rows:
                 self._reached[name] = replace(column, high_water_mark=values[-1])
-            return pa.array(values, pa.int64())
+            return array_of(values, pa.int64())
 
         return take

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from delta_ops.arrow.acero import evaluate
 from delta_ops.arrow.arrow_data import ArrowData
 from delta_ops.arrow.casting import plan_fit
 from delta_ops.arrow.generated_columns import GeneratedColumns
@@ -26,6 +27,7 @@ from delta_ops.arrow.write.data_files import Rows, definition_of_rows, write_row
 from delta_ops.arrow.write.missing_columns import MissingColumns
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.actions import AddCdcFile, AddFile
+from delta_ops.protocol.arrow_values import FALSE_SCALAR
 from delta_ops.protocol.change_data import change_files
 from delta_ops.protocol.predicate import resolve, to_arrow
 from delta_ops.protocol.row_rules import counted_rules, not_null_rules
@@ -104,12 +106,13 @@ def _surviving_rows(replaced: ReplacedRows, wanted: TableDefinition) -> Iterator
     snapshot = replaced.snapshot
     matches = to_arrow(resolve(replaced.predicate, snapshot.schema), snapshot.schema)
     # A row where the predicate is null does not match, and survives; a filter would drop a null.
-    survives = ~pc.if_else(pc.is_null(matches), pa.scalar(False), matches)
+    survives = ~pc.if_else(pc.is_null(matches), FALSE_SCALAR, matches)
     # The table may have gained columns, which are null in existing rows.
     stored = tracked_definition(snapshot.definition, snapshot.uri)
     fit = plan_fit(stored.arrow_schema, wanted.arrow_schema, snapshot.uri)
     for batch in read_kept(snapshot, replaced.files):
-        for survivors in pa.Table.from_batches([batch]).filter(survives).to_batches():
+        survivors = batch.filter(evaluate(survives, batch))
+        if len(survivors):
             yield from fit(survivors)
 
 
@@ -144,7 +147,7 @@ def _fit_batches(
             fitted = generated.fill(_stored_rows(rows, definition), left_out)
             validate_values(fitted, table)
             for condition, rule in conditions:
-                if len(fitted.filter(condition)) < len(fitted):
+                if evaluate(condition, fitted).true_count < len(fitted):
                     raise InvalidRequestError(f"{table}: {rule.message}")
             yield fitted
 

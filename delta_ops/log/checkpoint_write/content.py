@@ -24,7 +24,7 @@ from delta_ops.protocol.arrow_schemas import (
     REMOVE,
     TXN,
 )
-from delta_ops.protocol.arrow_values import empty_table
+from delta_ops.protocol.arrow_values import FALSE_SCALAR, array_of, empty_table
 from delta_ops.protocol.json.codec import json_object
 from delta_ops.protocol.parsed_stats import (
     Tree,
@@ -102,7 +102,10 @@ class Content:
     def state_rows(self) -> pa.Table:
         """`state` as rows of `schema`."""
         rows = [_pair_maps(json_object(action)) for action in self.state]
-        return pa.Table.from_pylist(rows, schema=self.schema)
+        columns = [
+            array_of([row.get(each.name) for row in rows], each.type) for each in self.schema
+        ]
+        return pa.table(columns, schema=self.schema)
 
     @lazy
     def tombstones(self) -> pa.Table:
@@ -141,7 +144,7 @@ class Content:
         match field.name:
             case "dataChange":
                 # A checkpoint changes no data: the reference writes false for every file.
-                return pa.repeat(pa.scalar(False), len(batch))
+                return pa.repeat(FALSE_SCALAR, len(batch))
             case "partitionValues_parsed":
                 return self._partition_values(batch)
             case "stats_parsed":

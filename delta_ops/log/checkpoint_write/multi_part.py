@@ -25,6 +25,7 @@ import pyarrow.parquet as pq
 from delta_ops.log.checkpoint_write.content import BATCH_ROWS, REMOVE_ROW, Content
 from delta_ops.log.snapshot import Snapshot
 from delta_ops.protocol.arrow_schemas import CHECKPOINT_PARQUET
+from delta_ops.protocol.arrow_values import array_of, scalar
 from delta_ops.protocol.file_names import (
     CheckpointName,
     checkpoint_part_name,
@@ -79,7 +80,7 @@ def part_of(paths: pa.Array, parts: int) -> pa.Array:
         For each path, the number of its part, from 0.
     """
     hashes = map(zlib.crc32, paths.cast(pa.binary()).to_pylist())
-    return pa.array((value % parts for value in hashes), pa.int32())
+    return array_of((value % parts for value in hashes), pa.int32())
 
 
 def _list_from_version(snapshot: Snapshot) -> Iterator[FileInfo]:
@@ -137,7 +138,7 @@ def _split_rows(
     for structs in batches:
         numbers = part_of(pc.struct_field(structs, "path"), parts)
         for number, writer in enumerate(writers):
-            rows = structs.filter(pc.equal(numbers, number))
+            rows = structs.filter(pc.equal(numbers, scalar(number)))
             writer.write_batch(pa.record_batch([rows], schema=schema))
     for writer, file in zip(writers, files, strict=True):
         writer.close()

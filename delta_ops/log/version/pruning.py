@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from delta_ops.errors import InvalidRequestError, LogPathError
 from delta_ops.protocol.arrow_schemas import CANONICAL_PATH, merge_chunks
+from delta_ops.protocol.arrow_values import FALSE_SCALAR, array_of, scalar
 from delta_ops.protocol.columns.mapping import physical_predicate
 from delta_ops.protocol.predicate import Predicate, might_match, must_match, resolve
 from delta_ops.protocol.predicate import columns as columns_of
@@ -110,7 +111,7 @@ def split_by_match(
     Takes and raises the same as `match_files`.
     """
     judged = [
-        (files, pc.fill_null(must, False))
+        (files, pc.fill_null(must, FALSE_SCALAR))
         for files, must in _judge_files(adds, predicate, definition, uri, time_zone, must_match)
     ]
     matched = [files.filter(must) for files, must in judged]
@@ -150,7 +151,7 @@ def values_of(maps: pa.MapArray, name: str) -> pa.Array:
     """The value under a name in each map; many times faster than Arrow's own lookup."""
     at = _uniform_place(maps, name)
     if at is None:
-        return pc.map_lookup(maps, pa.scalar(name), "first")
+        return pc.map_lookup(maps, scalar(name), "first")
     return maps.items.take(at) if isinstance(at, pa.Array) else maps.items.slice(*at)
 
 
@@ -250,7 +251,7 @@ def _partition_struct(
     maps = adds["partitionValues"].combine_chunks()
     types = {each.name: each.data_type for each in definition.partition_fields}
     if not types:
-        return pa.array([{}] * len(maps), pa.struct([]))
+        return array_of([{}] * len(maps), pa.struct([]))
     fields = [pa.field(name, arrow_type_from_type(t)) for name, t in types.items()]
     arrays = []
     for name, data_type in types.items():

@@ -32,7 +32,7 @@ from delta_ops.protocol.arrow_schemas import (
     add_path_hash,
     merge_chunks,
 )
-from delta_ops.protocol.arrow_values import empty_table
+from delta_ops.protocol.arrow_values import FALSE_SCALAR, TRUE_SCALAR, array_of, empty_table, scalar
 from delta_ops.protocol.file_paths import canonical_paths
 from delta_ops.storage.concurrency import run_parallel
 
@@ -86,7 +86,7 @@ def _unpickle(
     has_hashes: bool,
 ) -> FileRows:
     if has_hashes:
-        hashes = pa.array(map(hash, rows["path"].to_pylist()), pa.int64())
+        hashes = array_of(map(hash, rows["path"].to_pylist()), pa.int64())
         rows = rows.append_column(PATH_HASH, hashes)
     return FileRows(rows=rows, canonical=canonical, identified=identified)
 
@@ -203,8 +203,8 @@ def is_unexpired(tombstones: pa.Table, *, now_ms: int, retention_ms: int) -> pa.
         now_ms: Milliseconds since the Unix epoch.
         retention_ms: The table's `delta.deletedFileRetentionDuration`.
     """
-    is_young = pc.greater(tombstones["deletionTimestamp"], now_ms - retention_ms)
-    return pc.fill_null(is_young, False)
+    is_young = pc.greater(tombstones["deletionTimestamp"], scalar(now_ms - retention_ms))
+    return pc.fill_null(is_young, FALSE_SCALAR)
 
 
 def regroup_tables(batches: Iterable[pa.Table], num_rows: int) -> Iterator[pa.Table]:
@@ -227,7 +227,7 @@ def mark_first(keys: pa.ChunkedArray) -> pa.Array:
     # Codes follow the order of appearance: a new code is greater than all earlier codes.
     codes = pa.concat_arrays([chunk.indices for chunk in encoded.chunks])
     greatest = pc.cumulative_max(codes)
-    before = pa.concat_arrays([pa.array([-1], greatest.type), greatest.slice(0, len(greatest) - 1)])
+    before = pa.concat_arrays([array_of([-1], greatest.type), greatest.slice(0, len(greatest) - 1)])
     return pc.greater(greatest, before)
 
 
@@ -242,7 +242,7 @@ def _order_keys(
         adds, removes = len(commit.adds), len(commit.removes)
         chunks += add_keys.slice(add, adds).chunks
         chunks += remove_keys.slice(remove, removes).chunks
-        is_add += [pa.repeat(pa.scalar(True), adds), pa.repeat(pa.scalar(False), removes)]
+        is_add += [pa.repeat(TRUE_SCALAR, adds), pa.repeat(FALSE_SCALAR, removes)]
         add, remove = add + adds, remove + removes
     return pa.chunked_array(chunks, pa.string()), pa.chunked_array(is_add, pa.bool_())
 
@@ -257,13 +257,15 @@ def _all_differ(*files: FileRows) -> bool:
 
 def _identify(paths: pa.ChunkedArray, vectors: pa.ChunkedArray) -> pa.ChunkedArray:
     place = pc.binary_join_element_wise(
-        pc.struct_field(vectors, "storageType"), pc.struct_field(vectors, "pathOrInlineDv"), ""
+        pc.struct_field(vectors, "storageType"),
+        pc.struct_field(vectors, "pathOrInlineDv"),
+        scalar(""),
     )
     offset = pc.struct_field(vectors, "offset").cast(pa.string())
     at_offset = pc.if_else(
-        pc.is_valid(offset), pc.binary_join_element_wise(place, offset, "@"), place
+        pc.is_valid(offset), pc.binary_join_element_wise(place, offset, scalar("@")), place
     )
-    with_vector = pc.binary_join_element_wise(paths, at_offset, "\0")
+    with_vector = pc.binary_join_element_wise(paths, at_offset, scalar("\0"))
     return pc.if_else(pc.is_valid(place), with_vector, paths)
 
 

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from delta_ops.log.version.reconciliation import file_rows, mark_first
 from delta_ops.protocol.arrow_schemas import CANONICAL_PATH, merge_chunks
+from delta_ops.protocol.arrow_values import array_of, scalar
 
 _WINDOWS = (-32, -24, -16)
 """Offsets of the hashed eight-byte windows, from the end of the path. Directories come before
@@ -49,7 +50,7 @@ def drop_repeated(adds: pa.Table, table_uri: str) -> pa.Table:
     if hashes_differ([hashes]):
         return adds
     counts = pc.value_counts(hashes, memory_pool=_POOL)
-    shared = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
+    shared = counts.field("values").filter(pc.greater(counts.field("counts"), scalar(1)))
     may_repeat = pc.is_in(hashes, value_set=shared)
     is_first = mark_first(keys.filter(may_repeat))
     if pc.all(is_first).as_py():
@@ -93,12 +94,12 @@ def hash_keys(keys: pa.ChunkedArray) -> pa.ChunkedArray:
 def _hashes(keys: pa.Array) -> pa.Array:
     """A hash of each key; all short keys have the same hash."""
     if len(keys) <= _FEW:
-        return pa.array(map(_hash, keys.to_pylist()), pa.int64())
-    is_short = pc.less(pc.binary_length(keys), len(_SHORT))
-    long = pc.if_else(is_short, _SHORT.decode(), keys).cast(pa.binary())
-    hashes = pa.repeat(pa.scalar(0, pa.int64()), len(long))
+        return array_of(map(_hash, keys.to_pylist()), pa.int64())
+    is_short = pc.less(pc.binary_length(keys), scalar(len(_SHORT)))
+    long = pc.if_else(is_short, scalar(_SHORT.decode()), keys).cast(pa.binary())
+    hashes = pa.repeat(scalar(0, pa.int64()), len(long))
     for start in _WINDOWS:
-        hashes = pc.add(pc.multiply(hashes, _FACTOR), _numbers(long, start))
+        hashes = pc.add(pc.multiply(hashes, scalar(_FACTOR)), _numbers(long, start))
     return hashes
 
 

@@ -22,6 +22,7 @@ from delta_ops.log.version.pruning import match_files
 from delta_ops.maintenance.optimize.order import validate_axis
 from delta_ops.maintenance.optimize.small_files import own_files, target_size_bytes
 from delta_ops.planning.recorded_reads import RecordedRead, recorded_reads
+from delta_ops.protocol.arrow_values import array_of
 from delta_ops.protocol.predicate import Predicate, parse_predicate, resolve
 from delta_ops.protocol.predicate.nodes import leaves_of
 from delta_ops.protocol.properties.known import RECORD_READS, is_on
@@ -205,7 +206,7 @@ def _try_layouts(
 def _skipped_today(snapshot: Snapshot, reads: Sequence[Predicate]) -> float:
     files = pa.concat_tables(snapshot.stream_live(["path", "partitionValues", "stats"]))
     step = -(-len(files) // _JUDGED_FILES) or 1
-    files = files.take(pa.array(range(0, len(files), step), pa.int64())).combine_chunks()
+    files = files.take(array_of(range(0, len(files), step), pa.int64())).combine_chunks()
     matching = (len(match_files(files, read, snapshot.definition, snapshot.uri)) for read in reads)
     return _share_skipped(len(files), matching)
 

@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 from delta_ops.log import Snapshot
 from delta_ops.log.version.pruning import values_of
 from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.arrow_values import FALSE_SCALAR, array_of, numpy_of, scalar
 from delta_ops.protocol.columns.mapping import physical_path
 from delta_ops.protocol.schema import ColumnPath
 from delta_ops.protocol.schema.column_names import name_of_path
@@ -63,7 +64,7 @@ def are_foreign(adds: pa.RecordBatch) -> pa.BooleanArray:
     Args:
         adds: With `tags` and `clusteringProvider`, also for the next two functions.
     """
-    return pc.fill_null(pc.not_equal(adds["clusteringProvider"], PROVIDER), False)
+    return pc.fill_null(pc.not_equal(adds["clusteringProvider"], scalar(PROVIDER)), FALSE_SCALAR)
 
 
 def are_loose(adds: pa.RecordBatch, order: OrderTags) -> pa.BooleanArray:
@@ -80,24 +81,24 @@ def cubes_of(adds: pa.RecordBatch, order: OrderTags) -> pa.StringArray:
 
 def _are_laid_out(tags: pa.MapArray, order: OrderTags) -> pa.BooleanArray:
     """Which files have the tags; three times as fast as a lookup of each tag by its key."""
-    names, values, ends = tags.keys, tags.items, tags.offsets.to_numpy()
+    names, values, ends = tags.keys, tags.items, numpy_of(tags.offsets)
 
     def has_tag(name: str, is_wanted: pa.BooleanArray) -> npt.NDArray[np.bool_]:
-        found = pc.and_(pc.equal(names, name), pc.fill_null(is_wanted, False))
-        counted = np.append(0, np.cumsum(found.to_numpy(zero_copy_only=False)))
+        found = pc.and_(pc.equal(names, scalar(name)), pc.fill_null(is_wanted, FALSE_SCALAR))
+        counted = np.append(0, np.cumsum(numpy_of(found)))
         of_each: npt.NDArray[np.bool_] = counted[ends[1:]] > counted[ends[:-1]]
         return of_each
 
     has_stored_columns = has_tag(_STORED_COLUMNS, pc.is_valid(values))
-    are_same = has_tag(_STORED_COLUMNS, pc.equal(values, order.stored_columns))
+    are_same = has_tag(_STORED_COLUMNS, pc.equal(values, scalar(order.stored_columns)))
     # Files of other writers have only this tag.
-    are_named_so = has_tag(_COLUMNS, pc.equal(values, order.columns))
+    are_named_so = has_tag(_COLUMNS, pc.equal(values, scalar(order.columns)))
     is_laid_out = (
         has_tag(_ID, pc.is_valid(values))
-        & has_tag(_CURVE, pc.equal(values, order.curve))
+        & has_tag(_CURVE, pc.equal(values, scalar(order.curve)))
         & np.where(has_stored_columns, are_same, are_named_so)
     )
-    return pc.and_(pa.array(is_laid_out), pc.is_valid(tags))
+    return pc.and_(array_of(is_laid_out), pc.is_valid(tags))
 
 
 def is_in_cube(tags: Mapping[str, str | None] | None) -> bool:

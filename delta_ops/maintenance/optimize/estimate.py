@@ -19,6 +19,7 @@ from delta_ops.maintenance.optimize.file_columns import FileColumns, load_file_c
 from delta_ops.maintenance.optimize.overlaps import Ints, Ranges
 from delta_ops.maintenance.optimize.plan import OptimizePlan, Planned
 from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.arrow_values import array_of, numpy_of, scalar
 from delta_ops.protocol.file_paths import canonical_texts
 from delta_ops.protocol.stats.file_stats import num_records
 from delta_ops.transaction import RewriteGroup
@@ -203,8 +204,8 @@ def depth_after(snapshot: Snapshot, plan: OptimizePlan) -> int:
     for number, group in enumerate(plan.groups):
         paths += canonical_texts((add.path for add in group.files), snapshot.uri)
         groups += [number] * len(group.files)
-    places = pc.index_in(files.paths, value_set=pa.array(paths, pa.string()))
-    group_of = pa.array(groups, pa.int64()).take(places).fill_null(-1).to_numpy()
+    places = pc.index_in(files.paths, value_set=array_of(paths, pa.string()))
+    group_of = numpy_of(array_of(groups, pa.int64()).take(places).fill_null(scalar(-1)))
     return depth_of(_merge_groups(files, group_of))
 
 

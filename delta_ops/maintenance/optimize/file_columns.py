@@ -18,6 +18,7 @@ from delta_ops.log.version.pruning import match_files, values_of
 from delta_ops.maintenance.optimize.cubes import are_foreign, are_loose, cubes_of, order_tags
 from delta_ops.maintenance.optimize.overlaps import Ints, Ranges
 from delta_ops.protocol.arrow_schemas import CANONICAL_PATH, merge_chunks
+from delta_ops.protocol.arrow_values import array_of, numpy_of, scalar
 from delta_ops.protocol.columns.mapping import physical_path
 from delta_ops.protocol.file_paths import are_absolute
 from delta_ops.protocol.predicate import Predicate
@@ -64,7 +65,7 @@ class FileColumns:
     def take(self, numbers: Ints) -> FileColumns:
         """Some of the files."""
         return FileColumns(
-            paths=self.paths.take(numbers),
+            paths=self.paths.take(array_of(numbers)),
             sizes=self.sizes[numbers],
             times=self.times[numbers],
             partitions=self.partitions[numbers],
@@ -104,7 +105,7 @@ def load_file_columns(
         return [
             adds[CANONICAL_PATH],
             adds["size"],
-            pc.fill_null(adds["modificationTime"], 0),
+            pc.fill_null(adds["modificationTime"], scalar(0)),
             are_foreign(adds),
             cubes_of(adds, tags),
             *(values_of(adds["partitionValues"], name) for name in partition_names),
@@ -118,8 +119,8 @@ def load_file_columns(
     partition_values, bounds = others[: len(partition_names)], others[len(partition_names) :]
     return FileColumns(
         paths=paths,
-        sizes=sizes.to_numpy(),
-        times=times.to_numpy(),
+        sizes=numpy_of(sizes),
+        times=numpy_of(times),
         partitions=_number_partitions(partition_values, len(paths)),
         cubes=np.where(_bools(cubes.is_null()), -1, _codes(cubes)),
         is_foreign=_bools(is_foreign),
@@ -145,7 +146,11 @@ def _own_files(
         own = adds.filter(pc.invert(is_outside)) if has_others else adds
         if predicate is not None:
             own = match_files(own, predicate, snapshot.definition, snapshot.uri)
-        yield from merge_chunks(own).to_batches() or [pa.RecordBatch.from_pylist([], own.schema)]
+        yield from merge_chunks(own).to_batches() or [_no_rows(own.schema)]
+
+
+def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.nulls(0, each.type) for each in schema], schema=schema)
 
 
 def _bounds(stats: pa.Array, axes: Axes) -> Iterator[pa.Array]:
@@ -167,7 +172,7 @@ def _ranges(low: pa.Array, high: pa.Array, has_values: pa.Array) -> Ranges:
 
     Files that hold only nulls are together at 0.
     """
-    codes = pc.rank(pa.concat_arrays([low, high]), "ascending", tiebreaker="dense").to_numpy()
+    codes = numpy_of(pc.rank(pa.concat_arrays([low, high]), "ascending", tiebreaker="dense"))
     lows = np.where(_bools(low.is_null()), 0, codes[: len(low)].astype(np.int64))
     highs = codes[len(low) :].astype(np.int64)
     highs[_bools(high.is_null())] = codes.max(initial=0) + 1
@@ -186,10 +191,10 @@ def _number_partitions(values: Sequence[pa.Array], num_files: int) -> Ints:
 
 def _codes(texts: pa.Array) -> Ints:
     """Number strings from 0; equal strings have the same number."""
-    codes: Ints = texts.dictionary_encode(null_encoding="encode").indices.cast("int64").to_numpy()
+    codes: Ints = numpy_of(texts.dictionary_encode(null_encoding="encode").indices.cast("int64"))
     return codes
 
 
 def _bools(values: pa.Array) -> npt.NDArray[np.bool_]:
-    bools: npt.NDArray[np.bool_] = values.to_numpy(zero_copy_only=False)
+    bools: npt.NDArray[np.bool_] = numpy_of(values)
     return bools

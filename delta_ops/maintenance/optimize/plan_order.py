@@ -38,6 +38,7 @@ from delta_ops.maintenance.optimize.plan import OptimizePlan, age_key, small_fil
 from delta_ops.maintenance.optimize.small_files import own_files_by_path, validate_predicate
 from delta_ops.option_words import option
 from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.arrow_values import array_of
 from delta_ops.protocol.predicate import Comparison, Predicate
 from delta_ops.protocol.stats.file_bounds import upper_bound
 from delta_ops.protocol.stats.file_stats import FileStats, parse_stats
@@ -145,7 +146,9 @@ def _take_oldest(files: FileColumns, numbers: Ints, max_bytes: int) -> Ints:
     """The oldest files that fit; at least two, if there are two."""
     if _size(files, numbers) <= max_bytes:
         return numbers
-    keys = pa.table({"time": files.times[numbers], "path": files.paths.take(numbers)})
+    keys = pa.table(
+        {"time": array_of(files.times[numbers]), "path": files.paths.take(array_of(numbers))}
+    )
     by_age: Ints = numbers[pc.sort_indices(keys, [("time", "ascending"), ("path", "ascending")])]
     num_fitting = int(np.searchsorted(np.cumsum(files.sizes[by_age]), max_bytes, "right"))
     return by_age[: max(num_fitting, 2)]
@@ -205,11 +208,11 @@ def _load_groups(
     if not chosen:
         return []
     wanted = np.concatenate([numbers for each in chosen for numbers in each])
-    by_path = own_files_by_path(snapshot, files.paths.take(wanted))
+    by_path = own_files_by_path(snapshot, files.paths.take(array_of(wanted)))
 
     def adds_of(numbers: Ints) -> list[AddFile]:
         # A checkpoint may name a file twice, but its rows exist once.
-        paths = dict.fromkeys(files.paths.take(numbers).to_pylist())
+        paths = dict.fromkeys(files.paths.take(array_of(numbers)).to_pylist())
         return [by_path[path] for path in paths]
 
     return [

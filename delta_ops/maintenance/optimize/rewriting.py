@@ -32,6 +32,7 @@ from delta_ops.maintenance.optimize.cubes import (
 from delta_ops.maintenance.optimize.plan import OptimizePlan, PlanAgain
 from delta_ops.maintenance.optimize.small_files import own_files_by_path
 from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.arrow_values import array_of
 from delta_ops.protocol.columns.identity import only_moves_marks
 from delta_ops.protocol.file_paths import canonical_path
 from delta_ops.storage.concurrency import MAX_CONCURRENCY
@@ -147,7 +148,7 @@ class Rewriting:
         old = self.snapshot
         if old.protocol != new.protocol or not only_moves_marks(old.metadata, new.metadata):
             return False
-        live = own_files_by_path(new, pa.array(_paths(self.inputs, new), pa.string()))
+        live = own_files_by_path(new, array_of(_paths(self.inputs, new), pa.string()))
         lost = [each for each in self.rewrites if not _are_live(each.inputs, live, new)]
         if not lost or len(lost) == len(self.rewrites):
             return False

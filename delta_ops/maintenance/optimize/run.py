@@ -28,6 +28,7 @@ from delta_ops.maintenance.optimize.rewriting import Rewriting
 from delta_ops.maintenance.optimize.small_files import own_files_by_path
 from delta_ops.maintenance.request_txn import maintenance_txn
 from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.arrow_values import array_of
 from delta_ops.protocol.columns.identity import only_moves_marks
 from delta_ops.protocol.file_paths import canonical_path
 from delta_ops.protocol.predicate import Predicate
@@ -356,7 +357,7 @@ class Remaining:
 
 def _find_live(adds: Iterable[AddFile], snapshot: Snapshot) -> dict[str, AddFile]:
     paths = [canonical_path(add.path, snapshot.uri) for add in adds]
-    found = own_files_by_path(snapshot, pa.array(paths, pa.string()))
+    found = own_files_by_path(snapshot, array_of(paths, pa.string()))
     return _index_by_path(found.values())
 
 

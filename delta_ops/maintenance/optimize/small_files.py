@@ -14,6 +14,7 @@ from delta_ops.maintenance.optimize.cubes import is_in_cube
 from delta_ops.maintenance.optimize.plan import small_file_limit
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_schemas import ADD, CANONICAL_PATH, add_files
+from delta_ops.protocol.arrow_values import scalar
 from delta_ops.protocol.file_paths import canonical_path, is_absolute
 from delta_ops.protocol.predicate import Predicate, columns, resolve
 
@@ -98,9 +99,9 @@ def _files_beyond(
     for adds in snapshot.stream_live(names):
         small = adds
         if limit is not None:
-            wanted = pc.less(small["size"], min(limit, _MAX_SIZE_BYTES))
+            wanted = pc.less(small["size"], scalar(min(limit, _MAX_SIZE_BYTES)))
             if max_size is not None:
-                too_large = pc.greater(small["size"], min(max_size, _MAX_SIZE_BYTES))
+                too_large = pc.greater(small["size"], scalar(min(max_size, _MAX_SIZE_BYTES)))
                 wanted = pc.or_(wanted, too_large)
             small = small.filter(wanted)
         if predicate is not None:

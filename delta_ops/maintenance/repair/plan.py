@@ -32,6 +32,7 @@ from delta_ops.maintenance.vacuum.plan import plan_by_facts
 from delta_ops.maintenance.vacuum.reachable import protected_paths, stream_removed
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_schemas import ADD, CANONICAL_PATH, add_files
+from delta_ops.protocol.arrow_values import TRUE_SCALAR, array_of
 from delta_ops.protocol.file_paths import absolute_paths, canonical_path, is_absolute
 from delta_ops.protocol.stats.file_stats import num_records
 from delta_ops.storage import FileInfo
@@ -163,8 +164,8 @@ def _suspects(snapshot: Snapshot, there: Mapping[str, int]) -> _Live:
     Args:
         there: Sizes in bytes, by path.
     """
-    known = pa.array(list(there), pa.string())
-    sizes = pa.array(list(there.values()), pa.int64())
+    known = array_of(list(there), pa.string())
+    sizes = array_of(list(there.values()), pa.int64())
     all_paths: set[str] = set()
     suspects: list[tuple[str, AddFile]] = []
     num_files = num_elsewhere = num_refused = 0
@@ -172,10 +173,10 @@ def _suspects(snapshot: Snapshot, there: Mapping[str, int]) -> _Live:
         paths = table[CANONICAL_PATH]
         all_paths.update(protected_paths(table, snapshot))
         size = sizes.take(pc.index_in(paths, value_set=known).combine_chunks())
-        gone_or_cut = pc.fill_null(pc.less(size, table["size"].combine_chunks()), True)
+        gone_or_cut = pc.fill_null(pc.less(size, table["size"].combine_chunks()), TRUE_SCALAR)
         has_vector = pc.is_valid(table["deletionVector"])
         uncounted = [num_records(text) is None for text in table["stats"].to_pylist()]
-        is_suspect = pc.or_(pc.or_(gone_or_cut, has_vector), pa.array(uncounted, pa.bool_()))
+        is_suspect = pc.or_(pc.or_(gone_or_cut, has_vector), array_of(uncounted, pa.bool_()))
         suspect = table.filter(is_suspect)
         outside = absolute_paths(paths)
         refused = {path for path in outside if not snapshot.table_files.is_admitted(path)}

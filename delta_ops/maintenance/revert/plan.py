@@ -30,6 +30,7 @@ from delta_ops.log.commit_file import Commit
 from delta_ops.maintenance.set_back import transactions_to_set_back
 from delta_ops.protocol.actions import AddFile, Metadata
 from delta_ops.protocol.arrow_schemas import ADD, CANONICAL_PATH, add_files
+from delta_ops.protocol.arrow_values import TRUE_SCALAR, array_of
 from delta_ops.protocol.columns.identity import drop_marks, only_moves_marks
 from delta_ops.protocol.file_paths import canonical_path, canonical_paths
 from delta_ops.protocol.row_tracking import ROW_TRACKING_DOMAIN
@@ -142,7 +143,7 @@ def touches_of(paths: set[str], later: Iterable[Commit], table: Snapshot) -> lis
     """The later commits that removed some of these files or changed their rows, ascending."""
     found = []
     for commit in later:
-        changing = commit.adds.filter(pc.fill_null(commit.adds["dataChange"], True))
+        changing = commit.adds.filter(pc.fill_null(commit.adds["dataChange"], TRUE_SCALAR))
         touched = paths & (_paths(commit.removes, table.uri) | _paths(changing, table.uri))
         if touched:
             info = commit.info.values if commit.info else {}
@@ -216,7 +217,7 @@ def _touched_error(
 
 def _live_files(snapshot: Snapshot, paths: set[str]) -> dict[FileKey, AddFile]:
     """The live files of these paths."""
-    wanted = pa.array(list(paths), pa.string())
+    wanted = array_of(list(paths), pa.string())
     found: dict[FileKey, AddFile] = {}
     for table in snapshot.stream_live([*ADD.names, CANONICAL_PATH]):
         chosen = table.filter(pc.is_in(table[CANONICAL_PATH], value_set=wanted))

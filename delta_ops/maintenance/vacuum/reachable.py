@@ -26,6 +26,7 @@ from delta_ops.log.history.commit_times import latest_times
 from delta_ops.log.segment import earliest_version, list_log
 from delta_ops.protocol.actions import DeletionVector
 from delta_ops.protocol.arrow_schemas import CANONICAL_PATH
+from delta_ops.protocol.arrow_values import FALSE_SCALAR, array_of, scalar
 from delta_ops.protocol.deletion_vectors import INLINE, MalformedVectorError, stored_path
 from delta_ops.protocol.file_paths import (
     canonical_paths,
@@ -177,13 +178,13 @@ def other_names(
     real = real_paths(paths, links)
     found = {name for name in listed if name in real} if real else set()
     if may_confuse_letters and not all(map(_is_folded, (paths, listed, links))):
-        names = pa.array(listed, pa.string())
-        folded = _fold_names(pa.array(paths, pa.string()))
+        names = array_of(listed, pa.string())
+        folded = _fold_names(array_of(paths, pa.string()))
         found.update(_alike(names, folded))
         if links:
             folded_links = {_fold(link): to and _fold(to) for link, to in links.items()}
             real = real_paths(folded.to_pylist(), folded_links)
-            found.update(_alike(names, pa.array(real, pa.string())))
+            found.update(_alike(names, array_of(real, pa.string())))
     return frozenset(found)
 
 
@@ -202,7 +203,7 @@ def _fold_names(paths: pa.StringArray) -> pa.StringArray:
     """The folded form of each path: equal for names that a disk may treat as equal."""
     if pc.all(pc.string_is_ascii(paths)).as_py():
         return pc.ascii_lower(paths)
-    return pa.array(map(_fold, paths.to_pylist()), pa.string())
+    return array_of(map(_fold, paths.to_pylist()), pa.string())
 
 
 def _fold(path: str) -> str:
@@ -228,7 +229,7 @@ def _live_paths(snapshot: Snapshot) -> set[str]:
 def paths_named_by(commit: Commit, snapshot: Snapshot) -> Iterator[str]:
     """Paths that a commit makes live, and its change data."""
     yield from protected_paths(commit.adds, snapshot)
-    yield from possible_paths(pa.array([cdc.path for cdc in commit.cdc], pa.string()), snapshot.uri)
+    yield from possible_paths(array_of([cdc.path for cdc in commit.cdc], pa.string()), snapshot.uri)
 
 
 def unneeded_paths(snapshot: Snapshot, tombstones: pa.Table, horizon_ms: int) -> set[str]:
@@ -251,7 +252,7 @@ def unneeded_paths(snapshot: Snapshot, tombstones: pa.Table, horizon_ms: int) ->
     for chunk in expired["path"].chunks:
         found.update(canonical_paths(chunk, snapshot.uri).to_pylist())
     found.difference_update(protected_paths(tombstones_since(tombstones, horizon_ms), snapshot))
-    candidates = pa.array(list(found), pa.string())
+    candidates = array_of(list(found), pa.string())
     for files in snapshot.stream_live(["path", _VECTOR, CANONICAL_PATH]):
         paths = files[CANONICAL_PATH]
         is_named = pc.or_(pc.is_in(paths, value_set=candidates), pc.is_valid(files[_VECTOR]))
@@ -275,7 +276,9 @@ def tombstones_before(tombstones: pa.Table, horizon_ms: int) -> pa.Table:
 
 
 def _is_since(tombstones: pa.Table, horizon_ms: int) -> pa.ChunkedArray:
-    return pc.fill_null(pc.greater_equal(tombstones["deletionTimestamp"], horizon_ms), False)
+    return pc.fill_null(
+        pc.greater_equal(tombstones["deletionTimestamp"], scalar(horizon_ms)), FALSE_SCALAR
+    )
 
 
 def protected_paths(files: pa.Table, snapshot: Snapshot) -> Iterator[str]:
@@ -300,7 +303,7 @@ def vector_paths(vectors: pa.ChunkedArray, snapshot: Snapshot) -> Iterator[str]:
     """
     for chunk in vectors.chunks:
         kinds = pc.struct_field(chunk, "storageType")
-        stored = chunk.filter(pc.fill_null(pc.not_equal(kinds, INLINE), False))
+        stored = chunk.filter(pc.fill_null(pc.not_equal(kinds, scalar(INLINE)), FALSE_SCALAR))
         kinds = pc.struct_field(stored, "storageType").to_pylist()
         places = pc.struct_field(stored, "pathOrInlineDv").to_pylist()
         for kind, place in dict.fromkeys(zip(kinds, places, strict=True)):

@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 from arro3.io import read_json
 
 from delta_ops.protocol.arrow_schemas import ADD, REMOVE, REQUIRED_OF_VECTORS, add_path_hash
-from delta_ops.protocol.arrow_values import empty_table
+from delta_ops.protocol.arrow_values import empty_table, scalar
 
 MALFORMED_LINE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, pa.ArrowInvalid)
 """Errors that parsing raises for malformed lines."""
@@ -299,7 +299,7 @@ def _chunk_has_key_twice(maps: pa.MapArray) -> bool:
     if (pc.max(keys.value_lengths()).as_py() or 0) < 2:
         return False
     encoded = keys.flatten().dictionary_encode()
-    rows = pc.multiply(keys.value_parent_indices(), len(encoded.dictionary))
+    rows = pc.multiply(keys.value_parent_indices(), scalar(len(encoded.dictionary)))
     return len(pc.unique(pc.add(rows, encoded.indices))) < len(encoded)
 
 

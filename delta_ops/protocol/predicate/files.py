@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from delta_ops.protocol.arrow_values import FALSE_SCALAR, TRUE_SCALAR, scalar
 from delta_ops.protocol.predicate.nodes import (
     Always,
     And,
@@ -65,7 +66,7 @@ def might_match(predicate: Predicate, partitions: Partitions, stats: pa.Array) -
     if domains or not _leaf_types(predicate, domains):
         mask = _outcomes(predicate, domains, len(stats)).can_be_true
     else:
-        mask = pa.repeat(True, len(stats))  # no column has a domain yet
+        mask = pa.repeat(TRUE_SCALAR, len(stats))  # no column has a domain yet
     keep = mask
     # Reading statistics is slow, most of all statistics that Arrow cannot read.
     for read in (domains_at_once, domains_one_by_one):
@@ -173,7 +174,7 @@ def _evaluate(predicate: Predicate, domains: _Domains, num_files: int) -> _Outco
 
 
 def _evaluate_leaf(leaf: Leaf, domain: Domain) -> _Outcomes:
-    nothing = pc.and_(domain.has_nulls, False)
+    nothing = pc.and_(domain.has_nulls, FALSE_SCALAR)
     match leaf:
         case IsNull():
             return _Outcomes(domain.has_nulls, domain.has_values, nothing)
@@ -221,8 +222,8 @@ def _compare_with_any(domain: Domain, keys: pa.Array) -> _Outcomes:
     below = _num_first(keys, domain.low, pc.less, count)
     up_to = _num_first(keys, domain.high, pc.less_equal, count)
     is_high = pc.is_valid(domain.high)
-    some = pc.less(below, pc.if_else(is_high, up_to, len(keys)))
-    only = pc.and_(some, pc.fill_null(pc.equal(domain.low, domain.high), False))
+    some = pc.less(below, pc.if_else(is_high, up_to, scalar(len(keys))))
+    only = pc.and_(some, pc.fill_null(pc.equal(domain.low, domain.high), FALSE_SCALAR))
     return _Outcomes(
         pc.and_(domain.has_values, some), pc.and_not(domain.has_values, only), domain.has_nulls
     )
@@ -232,17 +233,19 @@ def _num_first(
     keys: pa.Array, bounds: Any, compare: Callable[[Any, Any], Any], count: int
 ) -> pa.Array:
     """Number of leading keys that satisfy the comparison with each bound; 0 for a null bound."""
-    found = pa.repeat(pa.scalar(0), count)
+    found = pa.repeat(scalar(0), count)
     for step in (1 << bit for bit in reversed(range(len(keys).bit_length()))):
-        further = pc.add(found, step)
-        last = keys.take(pc.subtract(pc.min_element_wise(further, len(keys)), 1))
-        is_so = pc.and_(pc.less_equal(further, len(keys)), _holds_surely(compare, last, bounds))
+        further = pc.add(found, scalar(step))
+        last = keys.take(pc.subtract(pc.min_element_wise(further, scalar(len(keys))), scalar(1)))
+        is_so = pc.and_(
+            pc.less_equal(further, scalar(len(keys))), _holds_surely(compare, last, bounds)
+        )
         found = pc.if_else(is_so, further, found)
     return found
 
 
 def _holds_surely(compare: Callable[[Any, Any], Any], bound: Any, key: Any) -> Any:
-    return pc.fill_null(compare(bound, key), False)
+    return pc.fill_null(compare(bound, key), FALSE_SCALAR)
 
 
 def _might_fail(compare: Callable[[Any, Any], Any], bound: Any, key: Any) -> Any:
@@ -266,4 +269,4 @@ def _not(a: _Outcomes) -> _Outcomes:
 
 def _constant(can_be_true: bool, can_be_false: bool, can_be_null: bool, count: int) -> _Outcomes:
     each = (can_be_true, can_be_false, can_be_null)
-    return _Outcomes(*(pa.repeat(pa.scalar(value), count) for value in each))
+    return _Outcomes(*(pa.repeat(scalar(value), count) for value in each))

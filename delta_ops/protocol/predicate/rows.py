@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from delta_ops.protocol.arrow_values import TRUE_SCALAR, array_of, scalar
 from delta_ops.protocol.predicate.nodes import (
     Always,
     And,
@@ -59,7 +60,7 @@ def _expression(predicate: Predicate) -> Any:
             found = _membership(
                 _value(column, predicate.padded_to), values, resolved_type(predicate)
             )
-            return pc.if_else(_field(column).is_valid(), found, pa.scalar(None, pa.bool_()))
+            return pc.if_else(_field(column).is_valid(), found, scalar(None, pa.bool_()))
         case IsNull(column):
             return _field(column).is_null()
         case And(operands):
@@ -88,13 +89,13 @@ def _value(column: ColumnPath, padded_to: int | None) -> Any:
 def _comparison(column: Any, operator: Operator, value: Any, data_type: DataType) -> Any:
     compare = _OPERATORS[operator]
     if data_type not in (FLOAT, DOUBLE):
-        return compare(column, pa.scalar(value, arrow_type_from_type(data_type)))
+        return compare(column, scalar(value, arrow_type_from_type(data_type)))
     number = column.cast(pa.float64())
     nan = pc.is_nan(number)
     if isnan(value):
         # All other numbers are below NaN, as False is below True.
         return _nan_against_nan(operator, nan)
-    compared = compare(number, pa.scalar(value, pa.float64()))
+    compared = compare(number, scalar(value, pa.float64()))
     return compared | nan if operator in (">", ">=") else compared
 
 
@@ -116,16 +117,16 @@ def _membership(column: Any, values: tuple[Any, ...], data_type: DataType) -> An
     is_float = data_type in (FLOAT, DOUBLE)
     found = _is_in_floats(column, listed) if is_float else _is_in(column, listed, data_type)
     if None in values:
-        found = pc.if_else(found, pa.scalar(True), pa.scalar(None, pa.bool_()))
+        found = pc.if_else(found, TRUE_SCALAR, scalar(None, pa.bool_()))
     return found
 
 
 def _is_in(column: Any, listed: list[Any], data_type: DataType) -> Any:
-    return column.isin(pa.array(listed, arrow_type_from_type(data_type)))
+    return column.isin(array_of(listed, arrow_type_from_type(data_type)))
 
 
 def _is_in_floats(column: Any, listed: list[float]) -> Any:
     # Arrow looks values up by their bits; adding zero turns -0.0 into 0.0.
-    number = pc.add(column.cast(pa.float64()), pa.scalar(0.0))
-    found = number.isin(pa.array([v + 0.0 for v in listed if not isnan(v)], pa.float64()))
+    number = pc.add(column.cast(pa.float64()), scalar(0.0))
+    found = number.isin(array_of([v + 0.0 for v in listed if not isnan(v)], pa.float64()))
     return found | pc.is_nan(number) if any(map(isnan, listed)) else found

@@ -16,7 +16,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
-from delta_ops.protocol.arrow_values import integer_scalar
+from delta_ops.protocol.arrow_values import (
+    FALSE_SCALAR,
+    TRUE_SCALAR,
+    array_of,
+    integer_scalar,
+    scalar,
+)
 from delta_ops.protocol.schema import (
     BOOLEAN,
     DATE,
@@ -156,7 +162,7 @@ def domains_one_by_one(
 def sort_keys(values: Sequence[Any] | pa.Array, data_type: DataType | None) -> pa.Array:
     """Sort keys of values, which `partition_values` or `literals` returned."""
     if data_type is None:
-        return values if isinstance(values, pa.Array) else pa.array(values)
+        return values if isinstance(values, pa.Array) else array_of(values)
     if data_type in INTEGER_RANGES:
         return _array(values, pa.int64())
     if data_type in (FLOAT, DOUBLE):
@@ -170,13 +176,13 @@ def sort_keys(values: Sequence[Any] | pa.Array, data_type: DataType | None) -> p
 def _array(values: Sequence[Any] | pa.Array, data_type: pa.DataType) -> pa.Array:
     if isinstance(values, pa.Array):
         return values.cast(data_type)
-    return pa.array(values, data_type)
+    return array_of(values, data_type)
 
 
 def _float_keys(numbers: pa.Array) -> pa.Array:
     """Sort keys of doubles: their bits, with the order of negative numbers reversed."""
-    bits = pc.add(numbers, 0.0).view(pa.int64())  # -0.0 becomes 0.0
-    keys = pc.if_else(pc.less(bits, 0), pc.bit_wise_xor(bits, _LONG_MAX), bits)
+    bits = pc.add(numbers, scalar(0.0)).view(pa.int64())  # -0.0 becomes 0.0
+    keys = pc.if_else(pc.less(bits, scalar(0)), pc.bit_wise_xor(bits, scalar(_LONG_MAX)), bits)
     return pc.if_else(pc.is_nan(numbers), _NAN_KEY, keys)
 
 
@@ -187,8 +193,8 @@ def _domain_one_by_one(
     rows = [each.num_records for each in stats]
     bounds = [_bounds(each, path, data_type, exact_only) for each in stats]
     return Domain(
-        pa.array([count != 0 for count in nulls], pa.bool_()),
-        pa.array([n is None or n != r for n, r in zip(nulls, rows, strict=True)], pa.bool_()),
+        array_of([count != 0 for count in nulls], pa.bool_()),
+        array_of([n is None or n != r for n, r in zip(nulls, rows, strict=True)], pa.bool_()),
         sort_keys([low for low, _ in bounds], data_type),
         sort_keys([high for _, high in bounds], data_type),
         hides_nan=data_type in (FLOAT, DOUBLE),
@@ -224,17 +230,17 @@ def _domain_at_once(parsed: pa.RecordBatch, path: ColumnPath, data_type: DataTyp
     if data_type is not None and data_type in _JSON_TYPES:
         lowest, highest = _look_up(parsed, "minValues", path), _look_up(parsed, "maxValues", path)
         low, high = _type_bound(lowest, data_type), _type_bound(highest, data_type)
-        is_swapped = pc.fill_null(pc.greater(low, high), False)
+        is_swapped = pc.fill_null(pc.greater(low, high), FALSE_SCALAR)
         if data_type == DOUBLE:  # a DOUBLE column may have been FLOAT before
             low = pc.min_element_wise(low, _type_bound(lowest, FLOAT))
             high = pc.max_element_wise(high, _type_bound(highest, FLOAT))
-        low = pc.if_else(is_swapped, None, low)
-        high = _loosen(pc.if_else(is_swapped, None, high), data_type)
+        low = pc.if_else(is_swapped, pa.NULL, low)
+        high = _loosen(pc.if_else(is_swapped, pa.NULL, high), data_type)
     else:
         low = high = sort_keys([None] * len(parsed), data_type)
     return Domain(
-        pc.fill_null(pc.not_equal(nulls, 0), True),
-        pc.fill_null(pc.not_equal(nulls, parsed.column("numRecords")), True),
+        pc.fill_null(pc.not_equal(nulls, scalar(0)), TRUE_SCALAR),
+        pc.fill_null(pc.not_equal(nulls, parsed.column("numRecords")), TRUE_SCALAR),
         low,
         high,
         hides_nan=data_type in (FLOAT, DOUBLE),
@@ -256,11 +262,13 @@ def _parse(stats: pa.Array, types: LeafTypes) -> pa.RecordBatch:
             ("nullCount", _nest(dict.fromkeys(types, pa.int64()))),
         ]
     )
-    texts = pc.fill_null(stats, "{}")
+    texts = pc.fill_null(stats, scalar("{}"))
     # Each text contains at least one object, so equal counts mean one row per text.
     if not pc.all(pc.starts_with(texts, "{")).as_py():
         raise ValueError("statistics that are not a JSON object")
-    lines = pc.binary_join(pa.ListArray.from_arrays([0, len(stats)], texts), "\n")
+    lines = pc.binary_join(
+        pa.ListArray.from_arrays(array_of([0, len(stats)], pa.int32()), texts), scalar("\n")
+    )
     parsed = _read_json_lines(lines[0].as_buffer(), schema)
     if len(parsed) != len(stats):
         raise ValueError("statistics that are several objects")
@@ -286,15 +294,15 @@ def _type_bound(bound: pa.Array, data_type: DataType) -> pa.Array:
     if data_type in (FLOAT, DOUBLE):
         number = bound.cast(pa.float32()).cast(pa.float64()) if data_type == FLOAT else bound
         is_number = pc.and_(pc.invert(pc.is_nan(number)), pc.invert(pc.is_inf(number)))
-        return pc.if_else(is_number, _float_keys(number), None)
+        return pc.if_else(is_number, _float_keys(number), pa.NULL)
     if data_type == BOOLEAN:
         return bound.cast(pa.int8())
     if data_type in (DATE, TIMESTAMP_NTZ):
         return bound.cast(arrow_type_from_type(data_type))
     if data_type == TIMESTAMP:
         moment = bound.cast(arrow_type_from_type(data_type))
-        is_old = pc.less(moment, pa.scalar(OFFSETS_IN_MINUTES, moment.type))
-        return pc.if_else(pc.and_not(is_old, pc.ends_with(bound, "Z")), None, moment)
+        is_old = pc.less(moment, scalar(OFFSETS_IN_MINUTES, moment.type))
+        return pc.if_else(pc.and_not(is_old, pc.ends_with(bound, "Z")), pa.NULL, moment)
     return bound
 
 
@@ -305,8 +313,8 @@ def _loosen(typed: pa.Array, data_type: DataType) -> pa.Array:
     if data_type == STRING:
         is_replaced = pc.ends_with(typed, _REPLACEMENT)
         above = pc.replace_substring_regex(typed, rf"\??{_REPLACEMENT}$", _UNICODE_MAX)
-        longer = pc.binary_join_element_wise(typed, _UNICODE_MAX, "")
-        may_be_truncated = pc.greater_equal(pc.binary_length(typed), TRUNCATED_BYTES)
+        longer = pc.binary_join_element_wise(typed, scalar(_UNICODE_MAX), scalar(""))
+        may_be_truncated = pc.greater_equal(pc.binary_length(typed), scalar(TRUNCATED_BYTES))
         return pc.if_else(is_replaced, above, pc.if_else(may_be_truncated, longer, typed))
     return typed
 

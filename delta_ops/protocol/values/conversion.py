@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 
 from delta_ops.error_texts import value_text
 from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.arrow_values import TRUE_SCALAR, array_of
 from delta_ops.protocol.schema import (
     BINARY,
     BOOLEAN,
@@ -280,12 +281,12 @@ _SAME = frozenset({(float, DOUBLE), (bool, BOOLEAN), (bytes, BINARY), (date, DAT
 
 
 def _floats_at_once(values: Sequence[float | None]) -> list[float | None] | None:
-    source = pa.array(values, pa.float64())
+    source = array_of(values, pa.float64())
     fitted = source.cast(pa.float32(), safe=False)
     exact, written = fitted.cast(pa.float64()), fitted.cast(pa.string()).cast(pa.float64())
     same = pc.or_(pc.equal(exact, source), pc.equal(written, source))
     same = pc.or_(same, pc.and_(pc.is_nan(source), pc.is_nan(fitted)))
-    is_fit = pc.all(pc.fill_null(same, True), min_count=0).as_py()
+    is_fit = pc.all(pc.fill_null(same, TRUE_SCALAR), min_count=0).as_py()
     return exact.to_pylist() if is_fit else None
 
 

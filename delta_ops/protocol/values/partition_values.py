@@ -26,6 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.arrow_values import array_of, scalar
 from delta_ops.protocol.schema import (
     BINARY,
     BOOLEAN,
@@ -150,7 +151,7 @@ def parse_each(texts: pa.StringArray, data_type: DataType, *, time_zone: str = "
     if found is not None:
         return found
     parsed = [parse(text, data_type, time_zone=time_zone) for text in texts.to_pylist()]
-    return pa.array(parsed, type=arrow_type_from_type(data_type))
+    return array_of(parsed, arrow_type_from_type(data_type))
 
 
 def hive_directory(columns: Sequence[str], values: Mapping[str, str | None]) -> str:
@@ -336,7 +337,7 @@ def _parse_at_once(texts: pa.StringArray, data_type: DataType) -> pa.Array | Non
     pattern = _plain_pattern(data_type)
     if pattern is None:
         return None
-    texts = pc.if_else(pc.equal(texts, ""), None, texts)
+    texts = pc.if_else(pc.equal(texts, scalar("")), pa.NULL, texts)
     if not pc.all(pc.match_substring_regex(texts, pattern), min_count=0).as_py():
         return None
     wanted = arrow_type_from_type(data_type)

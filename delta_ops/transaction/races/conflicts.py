@@ -34,6 +34,7 @@ from delta_ops.log.commit_file import Commit
 from delta_ops.log.snapshot import Snapshot
 from delta_ops.log.version import pruning
 from delta_ops.protocol.arrow_schemas import CANONICAL_PATH
+from delta_ops.protocol.arrow_values import TRUE_SCALAR
 from delta_ops.protocol.columns.identity import only_moves_marks
 from delta_ops.protocol.file_paths import canonical_paths
 from delta_ops.protocol.predicate import Predicate
@@ -279,7 +280,7 @@ def _is_blind_append(winner: Commit) -> bool:
 
 def _changes_data(actions: pa.Table) -> pa.ChunkedArray:
     """Whether each action changes data; an action without `dataChange` counts as a change."""
-    return pc.fill_null(actions["dataChange"], True)
+    return pc.fill_null(actions["dataChange"], TRUE_SCALAR)
 
 
 def _paths(actions: pa.Table, snapshot: Snapshot) -> pa.Array:

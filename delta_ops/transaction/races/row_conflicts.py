@@ -28,6 +28,7 @@ from delta_ops.log.deletion_vectors import load_deletion_vector, write_deletion_
 from delta_ops.log.snapshot import Snapshot
 from delta_ops.protocol.actions import Action, AddFile, DeletionVector, RemoveFile
 from delta_ops.protocol.arrow_schemas import add_files, remove_files
+from delta_ops.protocol.arrow_values import array_of
 from delta_ops.protocol.file_paths import canonical_path, canonical_paths
 from delta_ops.transaction.races.conflicts import Conflict, Footprint
 
@@ -156,7 +157,7 @@ def _load(snapshot: Snapshot, path: str, vector: DeletionVector | None) -> BitMa
 
 
 def _drop(actions: pa.Table, paths: set[str], table: str) -> pa.Table:
-    is_judged = pc.is_in(_paths(actions, table), value_set=pa.array(sorted(paths), pa.string()))
+    is_judged = pc.is_in(_paths(actions, table), value_set=array_of(sorted(paths), pa.string()))
     return actions.filter(pc.invert(is_judged))
 
 
