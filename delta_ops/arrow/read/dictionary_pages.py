@@ -21,8 +21,10 @@ _HEADER_BYTES = 64
 _INTEGER, _STRUCT = 5, 12
 _PAGE_BYTES, _OF_DICTIONARY = 2, 7
 _NUM_VALUES = 1
-_MANY_ROWS = 1 << 14
+MANY_ROWS = 1 << 14
 """In smaller row groups, decoding strings later takes as long as reading them plain."""
+SOME_ROWS = 1 << 10
+"""In smaller row groups, two openings of the file take longer than looking up its strings."""
 _WITHOUT_REPEATS = ("parquet-cpp-arrow version", "parquet-mr version", "parquet-rs version")
 """Writers whose dictionaries have no duplicates: with duplicates, Arrow gives wrong indices."""
 _NUMBER_BYTES = 3
@@ -31,7 +33,10 @@ plus a share of the dictionary."""
 
 
 def repeated_texts(
-    metadata: pq.FileMetaData, leaves: Sequence[int], row_groups: Sequence[int]
+    metadata: pq.FileMetaData,
+    leaves: Sequence[int],
+    row_groups: Sequence[int],
+    least_rows: int = MANY_ROWS,
 ) -> list[int]:
     """Return the given leaves whose strings use dictionaries in all of these row groups.
 
@@ -39,11 +44,12 @@ def repeated_texts(
 
     Args:
         leaves: Leaves already checked by `validate_chunks`.
+        least_rows: The rows from which it pays; `SOME_ROWS` if the strings may stay encoded.
     """
-    if metadata.num_rows < _MANY_ROWS or not metadata.created_by.startswith(_WITHOUT_REPEATS):
+    if metadata.num_rows < least_rows or not metadata.created_by.startswith(_WITHOUT_REPEATS):
         return []
     groups = [metadata.row_group(i) for i in row_groups]
-    if any(group.num_rows < _MANY_ROWS for group in groups):
+    if any(group.num_rows < least_rows for group in groups):
         return []
     schema = metadata.schema
     texts = [i for i in leaves if _is_text(schema.column(i))]

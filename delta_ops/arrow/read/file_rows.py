@@ -14,7 +14,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from delta_ops.arrow.memory_pools import fast_pool
-from delta_ops.arrow.read.dictionary_pages import decoded_bytes, repeated_texts
+from delta_ops.arrow.read.dictionary_pages import (
+    MANY_ROWS,
+    SOME_ROWS,
+    decoded_bytes,
+    repeated_texts,
+)
 from delta_ops.arrow.read.file_columns import lacks_ids
 from delta_ops.arrow.read.file_scan import FileScan, StoredFile
 from delta_ops.storage import FileInfo
@@ -67,6 +72,7 @@ def read_rows(scan: FileScan, stored: StoredFile, use_threads: bool) -> Iterator
         OSError, pa.ArrowException: The file cannot be read.
     """
     storage, path = scan.files.find(stored.path)
+    least_rows = SOME_ROWS if scan.encoded else MANY_ROWS
     if storage.has_native_input:
         source = storage.open_input(path)
         with closing(open_parquet(source)) as file:
@@ -77,7 +83,7 @@ def read_rows(scan: FileScan, stored: StoredFile, use_threads: bool) -> Iterator
             else:
                 validate_chunks(metadata, size, chunk_numbers, _all_groups(metadata))
             groups = _row_groups(scan, metadata)
-            texts = repeated_texts(metadata, chunk_numbers, groups)
+            texts = repeated_texts(metadata, chunk_numbers, groups, least_rows)
             is_large = size > _LARGE_GROUP_BYTES
             buffer_bytes = _buffer_bytes(metadata, leaves, groups) if is_large else 0
             reopens = bool(texts or buffer_bytes)
@@ -94,7 +100,7 @@ def read_rows(scan: FileScan, stored: StoredFile, use_threads: bool) -> Iterator
     leaves, chunk_numbers = _leaves_in(scan, schema, footer.metadata)
     validate_chunks(footer.metadata, footer.size, leaves, _all_groups(footer.metadata))
     groups = _row_groups(scan, footer.metadata)
-    texts = repeated_texts(footer.metadata, leaves, groups)
+    texts = repeated_texts(footer.metadata, leaves, groups, least_rows)
     names = _names_of(texts, footer.metadata) if scan.encoded else frozenset()
     for window in plan_windows(footer, leaves, groups, WINDOW_BYTES // 2):
         source = pa.BufferReader(read_window(storage, info, footer, window))

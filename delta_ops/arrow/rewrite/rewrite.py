@@ -8,9 +8,10 @@ from contextlib import nullcontext
 import pyarrow as pa
 
 from delta_ops.arguments import validate_arguments
+from delta_ops.arrow.dictionary_columns import encode_alike
 from delta_ops.arrow.memory_pools import returning_memory, sparing_memory
 from delta_ops.arrow.read.reading import CountedRows
-from delta_ops.arrow.read.scan import num_live_rows, read_kept
+from delta_ops.arrow.read.scan import num_live_rows, plan_reading_kept
 from delta_ops.arrow.rewrite.ordered_rewrite import MEMORY_BYTES, WriteFile, write_in_order
 from delta_ops.arrow.write.data_file import DataFileWriter, row_groups
 from delta_ops.arrow.write.written_files import all_or_none
@@ -23,7 +24,7 @@ from delta_ops.protocol.table_definition import validate
 from delta_ops.transaction import RewriteGroup, Staged
 
 _LEAST_ROW_GROUP_BYTES = 1 << 20
-_NEIGHBOURS_ROWS, _NEIGHBOURS_BYTES = 65_536, 2 << 20
+_NEIGHBOURS_ROWS, _NEIGHBOURS_BYTES = 262_144, 8 << 20
 """Approximate limits of a row group when several threads hold one each. Sorted rows take more space
 in such row groups."""
 
@@ -96,15 +97,17 @@ def _write_neighbours(
     memory_bytes: int,
 ) -> tuple[Sequence[AddFile], int]:
     read: list[CountedRows] = []
+    ahead_bytes = memory_bytes // 2
+    read_rows = plan_reading_kept(snapshot, names, ahead_bytes=ahead_bytes, encoded=names)
     with all_or_none(snapshot.storage) as written:
         for files in outputs(group):
             num_files = round(sum(add.size for add in files) / group.target_size_bytes)
             most = None
             if num_files > 1:
                 most = max(1, -(-num_live_rows(snapshot, files) // num_files))
-            rows = CountedRows(read_kept(snapshot, files, names, ahead_bytes=memory_bytes // 2))
+            rows = CountedRows(read_rows(files))
             read.append(rows)
-            for part in _cut(iter(rows), most):
+            for part in _cut(encode_alike(rows), most):
                 written.keep([write_file(part)])
     return written.adds, sum(each.num_rows for each in read)
 
