@@ -6,7 +6,7 @@ import os
 import random
 import sys
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,14 @@ from xdist.scheduler import LoadFileScheduling
 
 from tests.support.class_archive import java_options
 from tests.support.memory import ignore_present_objects, release_memory
-from tests.support.tiers import DEFAULT_SEED, JVM_FOLDERS, SEED, parse_seed, parse_shard
+from tests.support.tiers import (
+    DEFAULT_SEED,
+    JVM_FOLDERS,
+    SEED,
+    choose_cases,
+    parse_seed,
+    parse_shard,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -89,12 +96,14 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.hypothesis_seed = seed
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest selects by markers
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Select the shard, and order the files.
 
-    The tests that take longest come first. With `--shuffle=7` the files come in a random order, the
-    same for each run with that number.
+    Cases that `some_cases` leaves out become `full`. The tests that take longest come first. With
+    `--shuffle=7` the files come in a random order, the same for each run with that number.
     """
+    _mark_other_cases(items)
     if text := config.getoption("--shard"):
         shard = parse_shard(text)
         files = sorted({_file_of(item) for item in items})
@@ -107,6 +116,28 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items.sort(key=lambda item: files.index(_file_of(item)))
     else:
         items.sort(key=_rank)
+
+
+def _mark_other_cases(items: list[pytest.Item]) -> None:
+    """Mark as `full` all cases of a test but those that `make test` runs."""
+    by_test: dict[tuple[str, int], list[pytest.Function]] = defaultdict(list)
+    for item in items:
+        mark = item.get_closest_marker("some_cases")
+        if mark and isinstance(item, pytest.Function) and not _is_of_a_later_tier(item):
+            by_test[item.nodeid.partition("[")[0], mark.args[0]].append(item)
+    for (_, count), cases in by_test.items():
+        chosen = choose_cases(
+            # The same value in two cases is the same object.
+            [{name: id(value) for name, value in case.callspec.params.items()} for case in cases],
+            count,
+        )
+        for position, case in enumerate(cases):
+            if position not in chosen:
+                case.add_marker("full")
+
+
+def _is_of_a_later_tier(item: pytest.Item) -> bool:
+    return any(item.get_closest_marker(tier) for tier in ("full", "long"))
 
 
 def pytest_collection_finish() -> None:

@@ -91,6 +91,7 @@ def fitting(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     }
 
 
+@pytest.mark.some_cases(40)
 @pytest.mark.parametrize(
     "function",
     [function for function in public_functions(da, ds) if typed_parameters(function)],

@@ -42,6 +42,7 @@ def made(kind: type[DeltaOpsError], text: str) -> DeltaOpsError:
     return kind(*values)
 
 
+@pytest.mark.some_cases(5)
 @pytest.mark.parametrize("kind", [*error_classes()], ids=lambda kind: kind.__name__)
 def test_every_error_is_one_line_of_bounded_length(kind: type[DeltaOpsError]) -> None:
     assert SHOWN in str(made(kind, TEXT))

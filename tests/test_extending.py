@@ -105,6 +105,7 @@ def listed_under(heading: str) -> set[str]:
     return set(re.findall(r"^\| `([^`]+)` \|", section, re.MULTILINE))
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize(
     ("heading", "expected"),
     [

@@ -81,6 +81,7 @@ FULL = [("forkserver", "on S3"), ("forkserver", "on a disk"), ("spawn", "on S3")
 """Each of their parts is in a different state."""
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize(
     ("method", "place"),
     [
@@ -101,6 +102,7 @@ def test_processes_of_a_pool_read_and_commit(
     assert ids(log) == [0, *numbers]
 
 
+@pytest.mark.some_cases(1)
 @needs_fork
 @pytest.mark.parametrize(
     ("place", "num_children"), [("on a disk", 8), pytest.param("on S3", 3, marks=pytest.mark.full)]

@@ -111,6 +111,7 @@ def mark_of(name: str) -> list[pytest.MarkDecorator]:
     return [] if name in IN_MAKE_TEST else [pytest.mark.full]
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize("name", [pytest.param(name, marks=mark_of(name)) for name in COMMANDS])
 def test_a_kill_leaves_the_command_done_or_not(tmp_path: Path, name: str) -> None:
     command = COMMANDS[name]

@@ -113,6 +113,7 @@ def test_a_table_is_named_by_a_handle_a_path_or_a_uri(
     assert da.count_rows(kind(table)) == 3
 
 
+@pytest.mark.some_cases(10)
 @pytest.mark.parametrize("function", OF_TABLES, ids=lambda function: function.__name__)
 def test_a_table_has_the_same_names_everywhere(function: Callable[..., Any], table: Path) -> None:
     uri = f"file://{table}"

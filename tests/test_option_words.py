@@ -209,6 +209,7 @@ def test_an_error_of_python_names_the_argument(tmp_path: Path) -> None:
         da.write(tmp_path / "orders", LATE)
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize(
     ("io_manager", "words"),
     [

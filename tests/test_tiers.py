@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.tiers import Shard, parse_seed, parse_shard, seeded
+from tests.support.tiers import Shard, choose_cases, parse_seed, parse_shard, seeded
 
 PROJECT = Path(__file__).resolve().parents[1]
 FILES = [f"tests/test_{number:02}.py" for number in range(11)]
@@ -29,6 +29,32 @@ def test_the_shards_of_a_collection_hold_each_test_once() -> None:
     assert whole
     assert all(parts)
     assert sorted(name for part in parts for name in part) == whole
+
+
+def test_cases_are_spread_over_one_list() -> None:
+    cases = [{"value": position} for position in range(30)]
+    assert choose_cases(cases, 3) == {0, 10, 20}
+    assert choose_cases(cases[:2], 3) == {0, 1}
+
+
+def test_cases_have_each_value_of_every_list_if_there_is_room() -> None:
+    cases = [
+        {"engine": engine, "store": store, "value": value}
+        for value in range(3)
+        for store in range(4)
+        for engine in range(2)
+    ]
+    chosen = [cases[position] for position in choose_cases(cases, 4)]
+    assert len(chosen) == 4
+    for name, count in {"engine": 2, "store": 4, "value": 3}.items():
+        assert {case[name] for case in chosen} == set(range(count))
+
+
+@pytest.mark.some_cases(2)
+@pytest.mark.parametrize("value", [0, 1, 2])
+def test_other_cases_are_full(value: int, request: pytest.FixtureRequest) -> None:
+    is_full = request.node.get_closest_marker("full") is not None
+    assert is_full == (value == 2)
 
 
 def test_each_test_file_has_a_name_of_its_own() -> None:

@@ -310,6 +310,7 @@ def settings() -> Iterator[Any]:
                 yield pytest.param(surface, name, value, id=f"{surface.name}: {name}={value!r}")
 
 
+@pytest.mark.some_cases(20)
 @pytest.mark.parametrize(("surface", "name", "value"), list(settings()))
 def test_a_setting_that_nothing_can_use_is_rejected(
     tmp_path: Path, surface: Surface, name: str, value: Any
@@ -321,6 +322,7 @@ def test_a_setting_that_nothing_can_use_is_rejected(
     assert name.lower().rstrip("_x") in str(rejected.value).lower()
 
 
+@pytest.mark.some_cases(6)
 @pytest.mark.parametrize(
     "surface",
     [
@@ -349,6 +351,7 @@ def commands(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[Any
         yield pytest.param(path, command, id=" ".join(path))
 
 
+@pytest.mark.some_cases(15)
 @pytest.mark.parametrize(("words", "command"), list(commands(cli)))
 def test_each_option_of_a_command_is_rejected_if_it_is_misspelt_or_has_no_such_value(
     tmp_path: Path, words: tuple[str, ...], command: click.Command

@@ -51,6 +51,7 @@ WAYS = [
 ]
 
 
+@pytest.mark.some_cases(7)
 @pytest.mark.parametrize("name", KEPT)
 @pytest.mark.parametrize(("give", "number"), WAYS)
 def test_a_value_is_read_as_it_was_written(

@@ -39,6 +39,7 @@ def order_key(value: Any) -> tuple[int, Any]:
     return 1, value.encode() if isinstance(value, str) else value
 
 
+@pytest.mark.some_cases(3)
 @pytest.mark.parametrize("kind", VALUES)
 def test_ranks_never_contradict_the_order_of_values(kind: str) -> None:
     data_type, values = VALUES[kind]

@@ -281,6 +281,7 @@ def test_a_frame_that_pyarrow_does_not_know_is_refused(tmp_path: Path) -> None:
         da.write(tmp_path, frame)
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize(
     "surface",
     [

@@ -111,6 +111,7 @@ def test_rows_that_stay_are_no_change(table: Path) -> None:
     assert len(change_files(table)) == 3
 
 
+@pytest.mark.some_cases(6)
 @pytest.mark.parametrize(
     ("mode", "partition_by", "vectors"),
     [

@@ -78,6 +78,7 @@ def values(root: Path) -> dict[int, str]:
     return {row["id"]: row["v"] for row in da.to_table(root).to_pylist()}
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
 @pytest.mark.parametrize("vectors", ["true", "false"])
 def test_a_change_is_made_on_the_files_of_a_compaction(

@@ -162,6 +162,7 @@ def changes_of(path: Path) -> list[dict[str, Any]]:
     return rows(found.drop_columns(["_commit_timestamp"]))
 
 
+@pytest.mark.some_cases(3)
 @pytest.mark.parametrize(
     ("change", "properties"),
     [

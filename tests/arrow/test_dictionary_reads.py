@@ -105,6 +105,7 @@ def test_rows_are_what_was_written(
     assert wanted["id"].to_pylist() == [number for number, text in pairs if text == "ß"]
 
 
+@pytest.mark.full
 def test_strings_that_swell_come_in_small_batches(tmp_path: Path) -> None:
     """Two values of 60 KB, 1 GB in all rows."""
     large = ["a" * 60_000, "b" * 60_000]

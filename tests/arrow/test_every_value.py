@@ -44,6 +44,7 @@ from tests.support.every_value import (
 NAMES = [data_type.name for data_type in PRIMITIVES]
 
 
+@pytest.mark.some_cases(23)
 @pytest.mark.parametrize("depth", DEPTHS)
 @pytest.mark.parametrize("data_type", PRIMITIVES, ids=NAMES)
 def test_a_value_of_any_kind_is_the_same_or_refused(data_type: DataType, depth: str) -> None:
@@ -69,6 +70,7 @@ def columns_of(depth: str) -> Mapping[str, tuple[DataType, Any, Any]]:
     return {f"c{n}": (wrap_type(t), value, wrap(value)) for n, (t, value) in enumerate(pairs)}
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize(
     "surface",
     [
@@ -126,6 +128,7 @@ def test_a_predicate_finds_the_rows_with_the_value_or_is_refused(data_type: Data
         assert repr(found) == repr(expected), value  # NaN does not equal itself
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize("data_type", PRIMITIVES, ids=NAMES)
 def test_a_partition_has_the_value_that_was_written(tmp_path: Path, data_type: DataType) -> None:
     values = [value_of_type(each, StructField("p", data_type), "t") for each in kept(data_type)]
@@ -162,6 +165,7 @@ def arrays_of(data_type: pa.DataType) -> Iterator[pa.Array]:
             continue
 
 
+@pytest.mark.some_cases(8)
 @pytest.mark.parametrize("depth", ["a column", "a field deep down"])
 @pytest.mark.parametrize(
     "source",

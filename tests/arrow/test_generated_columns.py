@@ -82,6 +82,7 @@ def test_the_message_shows_a_row(table: Path) -> None:
         da.write(table, pa.table({"id": [4, 5], "twice": [8, 1]}))
 
 
+@pytest.mark.some_cases(3)
 def test_generated_values_follow_updated_values(table: Path) -> None:
     da.update(table, {"id": "id + 10", "ts": NEXT}, col("id") != 2)
     assert found(table) == [
@@ -95,6 +96,7 @@ def test_generated_values_follow_updated_values(table: Path) -> None:
         da.update(table, {"twice": "1L"}, col("id") == 7)
 
 
+@pytest.mark.some_cases(3)
 def test_generated_values_follow_merged_values(table: Path) -> None:
     ts = pa.array([NEXT, DAY], pa.timestamp("us", "UTC"))
     source = pa.table({"id": [1, 9], "ts": ts, "name": ["z", "n"]})

@@ -212,6 +212,7 @@ def test_rows_keep_the_rules_of_the_table(tmp_path: Path) -> None:
 ID = "target.id = source.id"
 
 
+@pytest.mark.some_cases(9)
 @pytest.mark.parametrize(
     ("on", "build", "message"),
     [

@@ -42,6 +42,7 @@ def counted(path: Path) -> Counter[tuple[int | None, int]]:
     return Counter(zip(numbers, found["n"].to_pylist(), strict=True))
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize("data_type", TYPES, ids=str)
 @few_or_many(8, 40)
 def test_rows_match_rows_with_the_same_number(data_type: pa.DataType, num_examples: int) -> None:

@@ -39,6 +39,7 @@ def table_of(root: Path, schema: pa.Schema = TABLE, **values: Any) -> Path:
     return root
 
 
+@pytest.mark.some_cases(7)
 @pytest.mark.parametrize("column", UNUSED.values(), ids=UNUSED)
 def test_columns_that_no_clause_uses_may_be_of_any_type(tmp_path: Path, column: pa.Array) -> None:
     table_of(tmp_path)

@@ -33,6 +33,7 @@ def values(table: Path) -> dict[Any, Any]:
     return {row["k"]: row["v"] for row in da.to_table(table).to_pylist()}
 
 
+@pytest.mark.some_cases(6)
 @pytest.mark.parametrize("condition", MEETING)
 @pytest.mark.parametrize(("data_type", "zero"), TYPES.values(), ids=TYPES)
 def test_null_meets_null_and_nothing_else(

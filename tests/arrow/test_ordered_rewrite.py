@@ -83,6 +83,7 @@ def test_by_one_column_no_two_files_overlap(tmp_path: Path, memory_bytes: int) -
         assert ids == sorted(ids)
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize(
     ("memory_bytes", "last"),
     [
@@ -168,6 +169,7 @@ ALL_TYPES = pa.table(
 )  # fmt: skip
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize(
     ("column", "memory_bytes"),
     list(zip(["i", "f", "d", "day", "t", "n", "s", "y", "b", "st.x"], cycle([1 << 30, 1]))),

@@ -204,6 +204,7 @@ def table(tmp_path: Path) -> Path:
     return tmp_path / "t"
 
 
+@pytest.mark.some_cases(11)
 @pytest.mark.parametrize(
     ("name", "default"), [(p.name, p.default) for p in PROPERTIES if p.default and p.is_for_users]
 )

@@ -42,6 +42,7 @@ def comparable(key: tuple[Any, ...]) -> tuple[str, ...] | None:
     return tuple(str(each + 0.0 if isinstance(each, float) else each) for each in key)
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize(
     ("kind", "vectors", "num_examples"),
     [

@@ -93,6 +93,7 @@ def by_id(found: Sequence[Row]) -> list[Row]:
     return sorted(found, key=lambda row: row["id"])
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize(
     "layout",
     [
@@ -118,6 +119,7 @@ def test_rows_of_small_files_go_to_one_file_for_each_partition(
     validate_checksum(DeltaLog(tmp_path).snapshot())
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize("change", CHANGES, ids=lambda each: each.__name__)
 def test_deltalake_reads_the_new_files(tmp_path: Path, change: Change) -> None:
     make(tmp_path, {}, ("p",))
@@ -125,6 +127,7 @@ def test_deltalake_reads_the_new_files(tmp_path: Path, change: Change) -> None:
     assert by_id(rows_by_deltalake(tmp_path)) == by_id(rows(da.to_table(tmp_path)))
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize("change", CHANGES, ids=lambda each: each.__name__)
 def test_row_ids_and_versions_stay_with_their_rows(tmp_path: Path, change: Change) -> None:
     make(tmp_path, TRACKED, ("p",))
@@ -151,6 +154,7 @@ def tracked(root: Path) -> dict[int, tuple[int, int]]:
     return {row["id"]: (row[names.row_id], row[names.commit_version]) for row in found}
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize(
     "partition_by",
     [
@@ -183,6 +187,7 @@ def test_the_change_data_feed_gets_one_file_for_each_partition(
         )
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize("change", CHANGES, ids=lambda each: each.__name__)
 def test_rows_that_a_vector_marks_stay_deleted(tmp_path: Path, change: Change) -> None:
     make(tmp_path, {"delta.enableDeletionVectors": "true"}, ())
@@ -205,6 +210,7 @@ def test_files_without_changed_rows_stay(tmp_path: Path) -> None:
     assert da.count_rows(tmp_path) == NUM_FILES * NUM_ROWS
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize("change", CHANGES, ids=lambda each: each.__name__)
 def test_new_files_have_the_target_size_of_the_table(tmp_path: Path, change: Change) -> None:
     before = make(tmp_path, {}, ())
@@ -230,6 +236,7 @@ def test_moved_rows_go_to_one_file_for_each_new_partition(tmp_path: Path) -> Non
     ]
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize(
     "order",
     [(0, 1, 2), *(pytest.param(each, marks=pytest.mark.full) for each in ((1, 0, 2), (2, 1, 0)))],

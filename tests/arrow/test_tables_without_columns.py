@@ -83,6 +83,7 @@ def test_a_table_without_columns_is_maintained(table: Path, num_rows: int) -> No
     assert da.count_rows(table) == num_rows
 
 
+@pytest.mark.some_cases(5)
 @pytest.mark.parametrize(
     ("predicate", "num_rows"),
     [

@@ -141,6 +141,7 @@ def test_python_values_are_taken_as_they_are(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.some_cases(9)
 @pytest.mark.parametrize(
     ("argument", "message"),
     [

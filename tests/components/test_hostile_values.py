@@ -139,6 +139,7 @@ def causes(error: BaseException) -> Iterator[BaseException]:
         found = found.__cause__
 
 
+@pytest.mark.some_cases(20)
 @pytest.mark.parametrize(
     ("component", "changes", "attribute"),
     list(in_tiers()),

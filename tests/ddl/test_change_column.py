@@ -89,6 +89,7 @@ def test_a_default_that_does_not_fit_is_refused(
     assert DeltaLog(tmp_path).snapshot().version == 0
 
 
+@pytest.mark.some_cases(4)
 @pytest.mark.parametrize(
     ("mode", "by"), [("none", None), ("name", ["v"])], ids=["column", "mapped partition column"]
 )

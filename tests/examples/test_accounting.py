@@ -235,6 +235,7 @@ def alter(table: str, index: int, **cells: object) -> Callable[[Rows], object]:
     return lambda rows: rows[table][index].update(cells)
 
 
+@pytest.mark.some_cases(7)
 @pytest.mark.parametrize(
     ("change", "problem"),
     [

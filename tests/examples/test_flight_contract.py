@@ -34,6 +34,7 @@ def records_of(folder: Path, name: str, content: str | bytes) -> list[Record]:
     return read_records(Source(path, name, 0, ARRIVAL_DAY))
 
 
+@pytest.mark.some_cases(42)
 @pytest.mark.parametrize(
     ("line", "reason"), [pytest.param(*case[1:], id=case[0]) for case in JSON_CASES]
 )

@@ -36,6 +36,7 @@ def named(kind: str) -> list[ParameterSet]:
     ]
 
 
+@pytest.mark.some_cases(15)
 @pytest.mark.parametrize("name", named(EXPECTED))
 def test_the_rows_match_the_rows_that_spark_wrote_next_to_the_table(name: str) -> None:
     files = sorted((ROOT / name).parent.joinpath("expected").rglob("*.parquet"))
@@ -50,6 +51,7 @@ def test_the_rows_match_the_rows_that_spark_wrote_next_to_the_table(name: str) -
     assert rows(table) == rows(expected.rename_columns(table.column_names))
 
 
+@pytest.mark.some_cases(30)
 @pytest.mark.parametrize("name", named(SECOND_OPINION))
 def test_the_rows_match_another_implementation(name: str) -> None:
     query = QueryBuilder().register("t", DeltaTable(str(ROOT / name)))

@@ -135,6 +135,7 @@ def broken(
     return Operation(name="broken", run=run, effect=effect, commits=commits)
 
 
+@pytest.mark.some_cases(3)
 @pytest.mark.parametrize(
     ("operation", "other", "order", "expected"),
     [
@@ -220,6 +221,7 @@ def test_a_broken_operation_is_found(
     assert any(expected in text for text in failure.complaints), str(failure)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("operation", "other", "kind", "complaint", "calls"),
     [

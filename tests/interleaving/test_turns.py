@@ -169,6 +169,7 @@ def random_operation(seed: int) -> Operate:
     return run
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize(
     "seed", [*range(4), *(pytest.param(seed, marks=pytest.mark.full) for seed in range(4, 8))]
 )

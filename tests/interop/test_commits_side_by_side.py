@@ -106,6 +106,7 @@ def fields(value: Any, path: str = "") -> dict[str, str]:
     return found
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_actions_have_the_order_of_the_reference(
     commits: dict[str, tuple[list[Json], list[Json]]], operation: str

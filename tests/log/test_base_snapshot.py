@@ -116,6 +116,7 @@ def time(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
 
 
+@pytest.mark.some_cases(6)
 @pytest.mark.parametrize(
     ("seconds", "version"),
     [

@@ -87,6 +87,7 @@ def test_the_second_to_open_a_table_reads_no_byte_of_the_checkpoint(
     assert of_checkpoint(second) == []
 
 
+@pytest.mark.full
 def test_another_process_reads_none_either(
     s3_server: S3Server, large: Path, cache: RangeCache
 ) -> None:
@@ -118,6 +119,7 @@ def in_parts(root: Path) -> None:
     whole.unlink()
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize(
     ("make", "num_files"),
     [
@@ -171,6 +173,7 @@ def calls_to_list(uri: str, options: dict[str, object], cache: RangeCache) -> tu
     return DeltaLog("", storage=storage).snapshot().files().num_rows, sorted(calls)
 
 
+@pytest.mark.some_cases(2)
 def test_every_store_reports_what_it_needs(
     place: tuple[str, dict[str, object]], large: Path, cache: RangeCache
 ) -> None:

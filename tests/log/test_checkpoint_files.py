@@ -120,6 +120,7 @@ def test_a_deletion_vector_that_is_nowhere_is_an_error(
         log.snapshot().files(["path"])
 
 
+@pytest.mark.some_cases(7)
 @pytest.mark.parametrize(
     "change",
     [
@@ -255,6 +256,7 @@ def test_statistics_in_a_struct_are_read(
     assert with_parsed_stats(log, low, data_type) == {"id": 1, "odd": text}
 
 
+@pytest.mark.some_cases(9)
 @pytest.mark.parametrize(
     ("low", "data_type"),
     [

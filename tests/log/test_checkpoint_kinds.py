@@ -136,6 +136,7 @@ def files_of_checkpoint(log: DeltaLog) -> list[Path]:
     return sorted((Path(log.uri) / "_delta_log").glob("*.checkpoint*"))
 
 
+@pytest.mark.some_cases(2)
 @KINDS
 @pytest.mark.parametrize("properties", [{}, STRUCTS], ids=["json", "structs"])
 def test_a_checkpoint_of_any_kind_is_the_replay_to_us_and_to_deltalake(
@@ -159,6 +160,7 @@ def test_a_checkpoint_of_any_kind_is_the_replay_to_us_and_to_deltalake(
     assert (written.num_add_files, written.version) == (len(foreign), 5)
 
 
+@pytest.mark.full
 @given(commits=histories(), at=st.lists(st.integers(0, 7), min_size=1, max_size=4), data=st.data())
 @settings(max_examples=25, deadline=None)
 def test_checkpoints_on_checkpoints_change_nothing(

@@ -101,6 +101,7 @@ GONE = {"domain": "gone", "configuration": "", "removed": False}
 NEW = add("new", size=5, modification_time=FUTURE)
 
 
+@pytest.mark.some_cases(7)
 @pytest.mark.parametrize(
     "actions",
     [

@@ -90,6 +90,7 @@ def test_a_reader_goes_by_the_commit_in_the_log(log: DeltaLog, place: Place) -> 
     assert snapshot.transactions() == {}
 
 
+@pytest.mark.some_cases(6)
 @PLACES
 @pytest.mark.parametrize("size", ["small", "large"])
 def test_no_later_checksum_follows_from_one_of_a_lost_commit(

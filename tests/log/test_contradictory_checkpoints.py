@@ -119,6 +119,7 @@ def with_column(name: str, value: Any) -> Change:
 METADATA = {**json_body(metadata(id="1" * 36)), "configuration": [], "format": None}
 
 
+@pytest.mark.some_cases(10)
 @pytest.mark.parametrize(
     ("change", "reason"),
     [

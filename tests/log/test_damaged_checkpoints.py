@@ -68,6 +68,7 @@ def ids(root: Path) -> list[int]:
     return sorted(da.to_table(root)["id"].to_pylist())
 
 
+@pytest.mark.some_cases(3)
 @every_damage
 @pytest.mark.parametrize("has_checksums", [True, False])
 def test_a_table_is_read_from_the_checkpoint_before(
@@ -108,6 +109,7 @@ def test_a_damaged_checkpoint_without_an_alternative_is_an_error(
         ids(root)
 
 
+@pytest.mark.some_cases(2)
 @every_damage
 def test_changes_go_on_and_the_next_checkpoint_mends_it(root: Path, damage: Damage) -> None:
     damage_checkpoints(root, 5, damage)
@@ -145,6 +147,7 @@ def test_health_reports_it(root: Path, damage: Damage) -> None:
     assert "create a checkpoint of a later version" in found.advice
 
 
+@pytest.mark.some_cases(2)
 @every_damage
 def test_a_clean_up_of_the_log_deletes_nothing_that_readers_fell_back_to(
     root: Path, damage: Damage

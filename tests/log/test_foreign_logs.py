@@ -53,6 +53,7 @@ def point(directory: Path, **hint: Any) -> None:
 Change = Callable[[Path], object]
 
 
+@pytest.mark.some_cases(7)
 @pytest.mark.parametrize(
     "change",
     [

@@ -64,6 +64,7 @@ def access_to(holder: object, name: str) -> Callable[[], Any]:
     return lambda: getattr(holder, name)
 
 
+@pytest.mark.some_cases(4)
 @each_value
 def test_a_value_of_a_slow_table_holds_up_no_other_table(
     tmp_path: Path, gate: Gate, owner: type, name: str
@@ -77,6 +78,7 @@ def test_a_value_of_a_slow_table_holds_up_no_other_table(
     assert value is getattr(other, name)
 
 
+@pytest.mark.some_cases(2)
 @needs_fork
 @each_value
 def test_a_child_forked_while_a_value_is_computed_computes_it(
@@ -90,6 +92,7 @@ def test_a_child_forked_while_a_value_is_computed_computes_it(
     assert getattr(slow, name) == expected
 
 
+@pytest.mark.some_cases(4)
 @each_value
 def test_threads_that_compute_a_value_at_once_all_get_the_same_one(
     tmp_path: Path, gate: Gate, owner: type, name: str

@@ -66,6 +66,7 @@ def test_a_file_is_in_the_part_that_its_path_says(tmp_path: Path) -> None:
         assert is_state == (number == 0)
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize("numbers", [(1,), (3,), (1, 2)], ids=str)
 def test_parts_that_are_there_are_left_alone_and_there_is_one_part_more(
     tmp_path: Path, numbers: tuple[int, ...]

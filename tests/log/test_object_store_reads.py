@@ -234,6 +234,7 @@ damages = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.some_cases(2)
 @damages
 @pytest.mark.parametrize(
     "num_files",

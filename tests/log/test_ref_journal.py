@@ -204,6 +204,7 @@ def numbers_in(root: Path) -> list[int]:
     return sorted(int(path.stem) for path in (root / "j").iterdir())
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize(
     ("num_entries", "num_old", "first"),
     [
@@ -235,6 +236,7 @@ def test_refs_before_the_oldest_entry_are_unknown(tmp_path: Path) -> None:
         journal.load_at(0)
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize("left", ["none", "the entry before", "the entry after"])
 def test_a_writer_that_was_paused_does_not_take_the_number_of_a_deleted_entry(
     tmp_path: Path, left: str

@@ -23,6 +23,7 @@ REFUSED = {
 pytestmark = needs_shared
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize("writer", sorted({name.partition("/")[0] for name in FOUND}))
 def test_every_version_opens_and_agrees_with_its_checksum(writer: str) -> None:
     names = [name for name in FOUND if name.startswith(f"{writer}/") and name not in REFUSED]

@@ -111,6 +111,7 @@ def test_only_hashes_of_remaining_files_are_read(tmp_path: Path) -> None:
     assert len(calls) == 4 * 3 + 1
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize(
     "change",
     [

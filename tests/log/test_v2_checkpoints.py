@@ -126,6 +126,7 @@ KINDS = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.some_cases(5)
 @KINDS
 @pytest.mark.parametrize("has_commits", [True, False])
 def test_every_kind_is_read(tmp_path: Path, make: Make, has_commits: bool) -> None:

@@ -148,6 +148,7 @@ def test_columns_that_are_filtered_by_turns_are_best_together(table_of: TableOf)
     assert best.skipped == pytest.approx(skipped(log, reads), abs=0.08)
 
 
+@pytest.mark.full
 def test_a_column_that_adds_nothing_is_not_advised(table_of: TableOf) -> None:
     log = table_of()
     read(log, [READS["id"](n) & (col("name") != "nobody") for n in some_numbers()])
@@ -203,6 +204,7 @@ def test_missing_files_are_reported(table_of: TableOf) -> None:
         advise(log)
 
 
+@pytest.mark.full
 def test_a_table_that_is_clustered_is_advised_too(table_of: TableOf) -> None:
     log = table_of()
     cluster_by(log, ["name"])

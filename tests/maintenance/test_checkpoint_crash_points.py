@@ -6,6 +6,8 @@ import shutil
 from itertools import count
 from pathlib import Path
 
+import pytest
+
 from delta_ops import DeltaLog
 from delta_ops.log.checkpoint_write.write import write_checkpoint
 from delta_ops.log.commit_file import create_commit
@@ -15,6 +17,7 @@ from tests.support.crash_states import crash_states
 from tests.support.tables import add, remove
 
 
+@pytest.mark.some_cases(2)
 @KINDS
 def test_a_crash_at_any_call_changes_nothing_and_a_rerun_finishes(
     tmp_path: Path, kind: Kind

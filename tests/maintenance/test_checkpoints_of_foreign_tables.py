@@ -63,6 +63,7 @@ LEFT_OUT = ("dataChange", "stats", "tags")
 IN_MAKE_TEST = [each for each in TABLES if OF_FEATURES & {each.name, each.parent.name}]
 
 
+@pytest.mark.some_cases(10)
 @pytest.mark.parametrize("table", IN_MAKE_TEST, ids=lambda table: table.name)
 def test_a_checkpoint_changes_nothing(table: Path, tmp_path: Path) -> None:
     check_checkpoint(table, tmp_path / "t")

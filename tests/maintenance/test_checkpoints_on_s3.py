@@ -49,6 +49,7 @@ def named(log: DeltaLog, text: str) -> set[str]:
     return {info.path for info in log.storage.list_tree("_delta_log") if text in info.path}
 
 
+@pytest.mark.full
 def test_sidecars_are_reused_and_go_when_no_checkpoint_names_them(
     log: DeltaLog, s3_server: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:

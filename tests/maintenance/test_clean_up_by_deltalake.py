@@ -104,6 +104,7 @@ def test_our_kill_leaves_nothing_that_makes_another_cleanup_lose_the_table(
     assert {part(1), part(2), part(3)} in seen  # and the whole file is deleted
 
 
+@pytest.mark.some_cases(2)
 @OURS
 def test_nor_does_it_after_whatever_we_do_next(
     tmp_path: Path,

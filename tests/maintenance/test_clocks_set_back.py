@@ -76,6 +76,7 @@ PAIRS = [
 """Cases that cover all pairs of mode, store, checkpoint and later write."""
 
 
+@pytest.mark.some_cases(4)
 @pytest.mark.parametrize(
     ("mode", "of_store", "with_checkpoint", "then_writes"),
     [

@@ -118,6 +118,7 @@ class BehindStorage(CountingStorage):
         return found._replace(modified_ms=found.modified_ms - 3 * DAY_MS)
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize(
     "ours",
     [

@@ -74,6 +74,7 @@ class Late:
         self.bytes_rewritten += optimize(self.log).bytes_added
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("kind", "share"),
     [

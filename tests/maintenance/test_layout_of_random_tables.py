@@ -67,6 +67,7 @@ def random_table(root: Path, seed: int, mode: str) -> DeltaLog:
 PAIRS = list(product(["none", "name"], OPERATIONS))
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize(
     ("seed", "mode", "operation"),
     [

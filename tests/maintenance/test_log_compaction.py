@@ -144,6 +144,7 @@ def test_a_feature_that_we_have_never_heard_of_is_refused(tmp_path: Path) -> Non
         compact_log(log, 2, 5)
 
 
+@pytest.mark.full
 def test_killed_at_any_call_and_run_again_it_is_the_same(tmp_path: Path) -> None:
     template = a_log(tmp_path / "template")
     fresh = copies_of(Path(template.uri), tmp_path)

@@ -87,6 +87,7 @@ def killed_after(table: Table, call: int) -> DeltaLog:
     return DeltaLog("", storage=CountingStorage(table.log.storage, kill))
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize(
     ("build", "operation"),
     [

@@ -254,6 +254,7 @@ def test_groups_that_nobody_touched_are_committed(tmp_path: Path) -> None:
     assert len(table.data_files()) == 6 + 1 + 2
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize("order", [{}, {"zorder_by": ["id"]}])
 @pytest.mark.parametrize("had_vector", [False, True])
 def test_rows_deleted_by_vectors_while_another_group_is_lost_stay_deleted(

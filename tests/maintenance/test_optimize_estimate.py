@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, col
@@ -134,6 +135,7 @@ def test_rows_that_are_laid_out_save_nothing_once_more(tmp_path: Path) -> None:
     assert 0.5 < again.expected.size_bytes / result.bytes_added < 2
 
 
+@pytest.mark.full
 def test_estimates_include_compaction_in_rounds(tmp_path: Path) -> None:
     def write(first: int) -> None:
         for number in range(first, first + 24):

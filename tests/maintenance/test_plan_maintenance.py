@@ -86,6 +86,7 @@ def test_after_all_operations_in_their_order_there_is_no_work(tmp_path: Path) ->
     assert table.rows() == before
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize(
     "interval",
     [

@@ -242,6 +242,7 @@ PLANS = given(
 )
 
 
+@pytest.mark.full
 @PLANS
 @settings(max_examples=40)
 def test_the_plan_is_that_of_the_rules_file_by_file(**drawn: Any) -> None:

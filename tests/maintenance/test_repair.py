@@ -109,6 +109,7 @@ def test_a_file_behind_a_link_is_not_missing(tmp_path: Path) -> None:
     assert ids(log) == [9, 10]
 
 
+@pytest.mark.some_cases(4)
 @pytest.mark.parametrize(
     "stats",
     [

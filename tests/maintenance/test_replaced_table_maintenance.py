@@ -62,6 +62,7 @@ def _other(root: Path) -> DeltaLog:
     return DeltaLog(root)
 
 
+@pytest.mark.some_cases(1)
 @pytest.mark.parametrize(
     "act",
     [

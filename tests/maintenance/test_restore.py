@@ -47,6 +47,7 @@ from tests.support.tables import rows, rows_by_deltalake
 YEAR_MS = 365 * 24 * 3600 * 1000
 
 
+@pytest.mark.some_cases(3)
 @pytest.mark.parametrize("version", range(5))
 def test_every_version_comes_back_as_it_was(tmp_path: Path, version: int) -> None:
     log = history(tmp_path)

@@ -66,6 +66,7 @@ def killed(
         yield where, places[-1], DeltaLog("", storage=storage)
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize(
     "name",
     [
@@ -99,6 +100,7 @@ def test_killed_anywhere_and_run_again_it_is_done_once(tmp_path: Path, name: str
     assert seen == {0, 1}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "name",
     [

@@ -176,6 +176,7 @@ CASES = [
 ]
 
 
+@pytest.mark.some_cases(12)
 @pytest.mark.parametrize("mode", ["full", "lite"])
 @pytest.mark.parametrize(("files", "full", "lite"), CASES)
 def test_deleted_files(

@@ -36,6 +36,7 @@ def reported(table: Table) -> list[str]:
     return [e.operation or "" for e in table.log.history() if (e.operation or "") != "WRITE"]
 
 
+@pytest.mark.some_cases(1)
 @pytest.mark.parametrize(
     "options",
     [

@@ -21,6 +21,7 @@ TABLES = SHARED / "data" / "tables"
 YEARS_LATER_MS = 2_000_000_000_000
 
 
+@pytest.mark.some_cases(4)
 @needs_shared
 @pytest.mark.parametrize(
     "name",
@@ -96,6 +97,7 @@ def test_directories_of_an_object_store_are_listed_several_at_a_time(
     assert not {"PUT", "POST", "DELETE"} & set(kinds(requests))
 
 
+@pytest.mark.full
 def test_a_table_of_small_folders_is_listed_by_few_requests(
     s3_server: S3Server, of_many_folders: DeltaLog
 ) -> None:
@@ -116,6 +118,7 @@ def test_objects_are_deleted_many_at_a_time(s3_server: S3Server) -> None:
     assert sorted(data) == [f"p={n:02d}/x0" for n in range(40)]
 
 
+@pytest.mark.full
 def test_the_clock_of_an_object_store_is_used(
     s3_server: S3Server, of_many_folders: DeltaLog
 ) -> None:

@@ -295,6 +295,7 @@ def overwrites(root: Path, /, number: int = 5) -> Table:
     return table
 
 
+@pytest.mark.some_cases(6)
 @pytest.mark.parametrize(
     ("options", "readable"),
     [

@@ -53,6 +53,7 @@ BAD_KEYS = [
 ]
 
 
+@pytest.mark.some_cases(4)
 @pytest.mark.parametrize("key", BAD_KEYS)
 def test_a_key_that_leads_out_of_root_or_into_a_table_is_rejected(
     tmp_path: Path, key: list[str]
@@ -69,6 +70,7 @@ def test_a_key_that_leads_out_of_root_or_into_a_table_is_rejected(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.some_cases(4)
 @pytest.mark.parametrize(
     "key", [["a.b"], ["a:b"], ["..a"], ["_staging"], ["delta_log"], ["a/b"], ["mär"]]
 )
@@ -117,6 +119,7 @@ def test_a_table_of_others_is_read_where_its_spec_says(
     assert da.to_table(tmp_path / "lake" / "reader").equals(ROWS)
 
 
+@pytest.mark.some_cases(3)
 @pytest.mark.parametrize(
     "same",
     [

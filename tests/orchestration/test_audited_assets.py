@@ -345,6 +345,7 @@ def one_step_asset(has_passed: bool, *, check_first: bool) -> dg.AssetsDefinitio
     return new_orders
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize("check_first", [True, False], ids=["check first", "rows first"])
 @pytest.mark.parametrize("has_passed", [True, False], ids=["passed", "failed"])
 def test_checks_in_the_step_of_the_asset_decide_too(

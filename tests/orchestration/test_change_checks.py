@@ -164,6 +164,7 @@ def test_the_name_of_a_column_is_no_markup(tmp_path: Path, instance: dg.DagsterI
         assert links(str(found.description)) == []
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize(
     ("options", "rows", "message"),
     [

@@ -57,6 +57,7 @@ def partitions(events: Sequence[Any]) -> list[str | None]:
     return [event.partition for event in events]
 
 
+@pytest.mark.some_cases(4)
 @pytest.mark.parametrize("layout", [["day"], ["country", "day"], None], ids=str)
 @pytest.mark.parametrize("expression", ["day", "date(at)", "at"])
 def test_a_foreign_commit_is_reported_for_the_partitions_that_it_touched(

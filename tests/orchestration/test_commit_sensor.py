@@ -198,6 +198,7 @@ def write_orders_here(instance: dg.DagsterInstance, **settings: Any) -> dg.Dagst
     return write_orders(instance, run_config=config, **settings)
 
 
+@pytest.mark.full
 def test_a_commit_whose_run_was_killed_before_its_event_is_reported(
     orders: TableRef, instance_on_disk: dg.DagsterInstance, killed: Path
 ) -> None:

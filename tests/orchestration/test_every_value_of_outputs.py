@@ -108,6 +108,7 @@ def frames_of_types() -> Iterator[Any]:
         yield pytest.param(data_type, package, give, id=name, marks=marks)
 
 
+@pytest.mark.some_cases(6)
 @pytest.mark.parametrize(("data_type", "package", "give"), [*frames_of_types()])
 def test_a_value_of_a_frame_is_stored_as_it_is(
     tmp_path: Path, data_type: DataType, package: str, give: Callable[[Path, Any], None]

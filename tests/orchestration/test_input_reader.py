@@ -63,6 +63,7 @@ def read(
     return got[0]
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize("kind", [pa.Table, pd.DataFrame, pl.DataFrame, pl.LazyFrame])
 def test_a_dictionary_has_the_rows_of_each_partition(
     tmp_path: Path, instance: dg.DagsterInstance, kind: type
@@ -168,6 +169,7 @@ def add_outside(root: Path) -> None:
 LATEST = {"delta/read": "latest"}
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize(
     ("places", "rows"),
     [
@@ -220,6 +222,7 @@ def test_the_upstream_may_say_that_its_readers_read_the_latest_version(
     assert len(read(tmp_path, instance, shared, pa.Table)) == 2
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize(
     ("places", "error", "says"),
     [

@@ -67,6 +67,7 @@ def test_columns_are_a_column_or_a_list(load: Load, columns: Any) -> None:
     assert load({"columns": columns}).column_names == ["day"]
 
 
+@pytest.mark.some_cases(3)
 @pytest.mark.parametrize(
     ("metadata", "message"),
     [
@@ -91,6 +92,7 @@ def test_invalid_settings_of_an_input_are_rejected(
     assert message in str(rejected.value)
 
 
+@pytest.mark.some_cases(3)
 @pytest.mark.parametrize("annotation", [Any, Snapshot, DeltaLog, Snapshot | None])
 @pytest.mark.parametrize("name", ["columns", "delta/predicate"])
 def test_a_handle_of_the_table_has_no_rows_to_choose(

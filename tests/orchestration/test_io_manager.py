@@ -100,6 +100,7 @@ def test_metadata_of_a_table_in_the_ui_are_present(
     assert [c.name for c in metadata["dagster/column_schema"].value.columns] == ["id"]  # type: ignore[union-attr]
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize(
     ("metadata", "expected"),
     [
@@ -175,6 +176,7 @@ def warnings_of(result: dg.ExecuteInProcessResult, instance: dg.DagsterInstance)
     return [entry.user_message for entry in entries if entry.level == logging.WARNING]
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize(
     "column_type",
     [

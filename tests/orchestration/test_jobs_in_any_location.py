@@ -71,6 +71,7 @@ def jobs(root: Path) -> dict[str, tuple[dg.JobDefinition, dict[str, Any]]]:
     }
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize(
     ("name", "resources"),
     [

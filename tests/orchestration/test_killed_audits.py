@@ -77,6 +77,7 @@ def test_a_failed_step_that_is_run_again_publishes_once(
     check_rerun(tmp_path, instance, point, rerun, IN_PROCESS)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("point", "rerun"),
     [pytest.param(*each, marks=() if each == QUICK[0] else pytest.mark.long) for each in CELLS],

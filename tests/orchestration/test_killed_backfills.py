@@ -95,6 +95,7 @@ class Lake:
         )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("kind", "rerun"),
     [

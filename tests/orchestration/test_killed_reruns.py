@@ -126,6 +126,7 @@ def check_cell(
         assert event is not None
 
 
+@pytest.mark.some_cases(4)
 @pytest.mark.parametrize(
     ("rerun", "point", "rows"),
     [

@@ -65,6 +65,7 @@ def test_if_nothing_was_due_nothing_else_is_reported(
     assert seen.description == "Nothing was due."
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize(
     ("config", "description", "reported"),
     [

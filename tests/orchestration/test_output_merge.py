@@ -216,6 +216,7 @@ def test_a_first_output_that_cannot_be_merged_leaves_nothing_behind(
     assert [each for each in tmp_path.rglob("*") if each.is_file()] == []
 
 
+@pytest.mark.some_cases(6)
 @pytest.mark.parametrize("mode", ["append", "overwrite", "error", "merge"])
 @pytest.mark.parametrize(
     ("metadata", "rows", "message"),
@@ -429,6 +430,7 @@ def test_a_name_in_double_quotes_is_refused(
     assert asset.rows == [(1,)]
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize(
     "metadata",
     [

@@ -43,6 +43,7 @@ def write(
     return DeltaLog(lake / "t")
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize(
     ("metadata", "num_rows"),
     [
@@ -103,6 +104,7 @@ def test_properties_that_an_existing_table_lacks_are_a_warning_of_the_run(
     assert log.snapshot().metadata.configuration == {"a": "1"}
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize("place", [OUTPUT, ADDED, ASSET, MANAGER])
 def test_every_setting_is_heard_in_every_place(
     tmp_path: Path, instance: dg.DagsterInstance, place: str

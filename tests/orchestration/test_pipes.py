@@ -48,6 +48,7 @@ def computed(lake: Path) -> list[str]:
     return (lake / "computed").read_text().split()
 
 
+@pytest.mark.full
 def test_a_script_that_is_killed_after_its_commit_is_adopted_by_the_rerun(
     lake: Path, instance: dg.DagsterInstance
 ) -> None:

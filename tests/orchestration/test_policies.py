@@ -128,6 +128,7 @@ def test_a_policy_that_makes_no_sense_is_refused(argument: dict[str, Any], messa
         MaintenancePolicy(**argument)
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize(
     ("policy", "due"),
     [

@@ -164,6 +164,7 @@ def test_a_commit_of_another_writer_leaves_our_checks_evaluated(
     }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "error",
     [

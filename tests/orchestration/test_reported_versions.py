@@ -112,6 +112,7 @@ def ranged(layout: str | None, mode: str, num_rows: dict[str, int]) -> dg.Assets
     return daily
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.filterwarnings("ignore:Parameter `backfill_policy`")
 @pytest.mark.parametrize("layout", ["day", None])
 @pytest.mark.parametrize("mode", ["append", "overwrite"])

@@ -69,6 +69,7 @@ def execute(
     return job.execute_in_process(instance=instance, tags=ids, raise_on_error=False)
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize(
     ("outcomes", "deleted", "num_rows"),
     [
@@ -165,6 +166,7 @@ def test_a_run_that_is_deleted_during_its_re_execution_from_failure_does_not_dou
     assert rows_by_deltalake(tmp_path / "numbers") == [{"x": 1}]
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize(
     ("outcomes", "newer", "shown", "succeeds"),
     [
@@ -194,6 +196,7 @@ def test_whether_a_newer_run_has_overtaken_a_deleted_one_is_not_guessed(
         assert "whose record was deleted" in str(failure.step_failure_data.error)
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize(
     ("outcomes", "deleted", "num_rows"),
     [
@@ -238,6 +241,7 @@ def test_a_backfill_that_is_run_again_does_not_double_what_a_failed_run_appended
 AGAIN = {"dagster/retry_number": "1"}
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize(
     ("metadata", "reruns", "expected"),
     [

@@ -78,6 +78,7 @@ def test_a_table_is_committed_to_within_the_lock(made: Made, tmp_path: Path) -> 
     assert any(path.endswith(f"_delta_log/{0:020}.json") for path in lock.paths)
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize("made", WAYS)
 def test_parts_of_checkpoints_are_cached_in_the_directory(
     made: Made, tmp_path: Path, s3_server: S3Server, monkeypatch: pytest.MonkeyPatch

@@ -529,6 +529,7 @@ PARTS_ARE_TESTED_ELSEWHERE = (
 )
 
 
+@pytest.mark.some_cases(6)
 @pytest.mark.parametrize(
     "name",
     [

@@ -53,6 +53,7 @@ def job_of(root: Path, kind: str, metadata: dict[str, Any], **fields: Any) -> dg
     return numbers
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_output_that_names_a_schema_is_a_table(
     tmp_path: Path, instance: dg.DagsterInstance, kind: str
@@ -245,6 +246,7 @@ def test_events_have_the_names_of_the_other_integration(
     assert (said["table_version"], said["num_rows_in_source"]) == (0, 2)
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize(
     ("make", "config", "table"),
     [

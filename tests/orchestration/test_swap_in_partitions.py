@@ -80,6 +80,7 @@ def _range_tags(keys: tuple[str, str]) -> dict[str, str]:
     return dict(zip(names, keys, strict=True))
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize(
     ("kind", "column_type"),
     [

@@ -110,6 +110,7 @@ def test_a_field_of_dagster_polars_that_cannot_be_honoured_is_refused(
         POLARS(base_dir="lake", **fields)
 
 
+@pytest.mark.some_cases(4)
 @pytest.mark.parametrize(
     ("make", "metadata", "message"),
     [

@@ -280,6 +280,7 @@ def manager_of(package: str, **fields: Any) -> DeltaIOManager:
     return PACKAGES[package](**{root: "lake"}, **fields)
 
 
+@pytest.mark.some_cases(30)
 @words(ASSETS)
 def test_metadata_of_an_asset_are_honoured_or_rejected_by_name(package: str, word: Word) -> None:
     manager, data = manager_of(package), {word.key: word.value, "owner": "me"}

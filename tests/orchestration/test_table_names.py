@@ -30,6 +30,7 @@ def asset_with(**metadata: Any) -> dg.AssetsDefinition:
     return renamed
 
 
+@pytest.mark.some_cases(3)
 @pytest.mark.parametrize("manager", MANAGERS)
 @pytest.mark.parametrize(
     "name", ["old/orders", ["old", "orders"], dg.MetadataValue.text("old/orders")]

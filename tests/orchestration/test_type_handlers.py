@@ -67,6 +67,7 @@ def as_it_is(table: pa.Table) -> pa.Table:
     return table
 
 
+@pytest.mark.some_cases(3)
 @pytest.mark.parametrize(
     ("annotation", "value", "read_as", "to_arrow"),
     [
@@ -149,6 +150,7 @@ def test_an_input_may_be_a_table_without_columns(
     assert len(found[0]) == 3
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize("annotation", [pa.RecordBatchReader, pd.DataFrame, pl.DataFrame])
 def test_an_input_has_the_requested_partition_and_columns(
     tmp_path: Path, instance: dg.DagsterInstance, annotation: Any

@@ -44,6 +44,7 @@ def write(root: Path, instance: dg.DagsterInstance, *outputs: Any, **metadata: A
     return DeltaLog(f"{root}/t")
 
 
+@pytest.mark.some_cases(4)
 @pytest.mark.parametrize(
     ("rows", "data_type"),
     [
@@ -105,6 +106,7 @@ def test_a_merge_creates_and_adds_columns_of_unsigned_integers(
     assert rows == {(1, None), (2, Decimal(LARGE))}
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize(
     "rows",
     [
@@ -143,6 +145,7 @@ def test_a_table_with_plain_names_gets_no_column_mapping(
     assert not log.snapshot().metadata.configuration
 
 
+@pytest.mark.some_cases(3)
 @pytest.mark.parametrize(
     ("index", "names"),
     [

@@ -21,6 +21,7 @@ def checksum(root: Path) -> dict[str, Any]:
     return recorded
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "configuration",
     [

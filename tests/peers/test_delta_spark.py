@@ -13,6 +13,7 @@ from tests.peers.delta_spark import DeltaSpark, DeltaSparkError
 
 
 @pytest.mark.full
+@pytest.mark.full
 def test_a_checksum_that_lies_is_an_error(delta_spark: DeltaSpark, tmp_path: Path) -> None:
     table = tmp_path / "t"
     delta_spark.write(table, pa.table({"id": [1]}))

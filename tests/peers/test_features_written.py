@@ -323,6 +323,7 @@ def test_partition_columns_are_in_the_files_of_both(
 
 
 @pytest.mark.full
+@pytest.mark.full
 def test_a_widened_table_is_written_in_turn(tmp_path: Path, delta_spark: DeltaSpark) -> None:
     table = tmp_path / "t"
     delta_spark.sql(
@@ -336,6 +337,7 @@ def test_a_widened_table_is_written_in_turn(tmp_path: Path, delta_spark: DeltaSp
     assert [row["id"] for row in same_rows(delta_spark, table)] == [1, 2**40, 2**41]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("mode", [pytest.param("none", marks=pytest.mark.long), "name"])
 def test_the_change_data_feed_is_the_same(
     tmp_path: Path, delta_spark: DeltaSpark, mode: str

@@ -169,6 +169,7 @@ def test_widened_types_are_the_same(
     assert da.to_table(DeltaLog(table)).num_rows == 2
 
 
+@pytest.mark.full
 def test_variants_and_columns_of_no_type_are_the_same(
     delta_spark: DeltaSpark, tmp_path: Path
 ) -> None:

@@ -64,6 +64,7 @@ def test_a_read_leaves_its_predicate_by_one_call(table: DeltaLog, read: Read) ->
     assert resolve(parse_predicate(found.predicate), schema) == resolve(predicate, schema)
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize("read", READS_OF_ROWS)
 def test_reads_without_use_for_the_layout_are_not_recorded(table: DeltaLog, read: Read) -> None:
     read(table, col("day") == "mon")

@@ -290,6 +290,7 @@ def test_no_vector_that_was_encoded_is_too_large(rows: set[int]) -> None:
     assert not is_large(vector)
 
 
+@pytest.mark.some_cases(3)
 @pytest.mark.parametrize("step", [1, 2, 3, 20, 70_000])
 def test_no_vector_of_many_rows_is_too_large(step: int) -> None:
     rows = BitMap64(range(0, 200_000 * step, step))

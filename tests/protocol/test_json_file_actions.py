@@ -156,6 +156,7 @@ def test_other_actions_keep_their_order_at_any_position() -> None:
     ]
 
 
+@pytest.mark.some_cases(12)
 @pytest.mark.parametrize(
     "line",
     [

@@ -264,6 +264,7 @@ def test_to_arrow_filters_rows_whatever_the_case_of_a_name() -> None:
     assert rows.filter(to_arrow(col("p") != "x", schema))["P"].to_pylist() == ["y"]
 
 
+@pytest.mark.some_cases(1)
 @pytest.mark.parametrize("kind", [And, Or])
 def test_to_arrow_holds_very_many_operands(kind: type[And] | type[Or]) -> None:
     rows = pa.table({"i": pa.array([0, 7, 30_000, None], pa.int32())})

@@ -170,6 +170,7 @@ def check(predicate: Predicate, judged: Sequence[Judged]) -> None:
         assert not must_all or outcomes[id(file)] == {True}, (predicate, text)
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize(
     "path",
     [
@@ -311,6 +312,7 @@ def test_all_but_decimals_is_read_at_once() -> None:
     assert found == {p for p, t in DATA_TYPES.items() if not isinstance(t, DecimalType)}
 
 
+@pytest.mark.some_cases(4)
 @pytest.mark.parametrize(
     ("column", "bound"),
     [
@@ -339,6 +341,7 @@ def test_a_bound_that_is_none_of_its_type_leaves_out_no_file(column: str, bound:
         check(predicate, [*judged, (beside, beside.our_stats())])
 
 
+@pytest.mark.some_cases(3)
 @pytest.mark.parametrize("text", ["0.7", "-0.7", "0.1", "-0.1", "3.4028235e38", "1e-45", "1e308"])
 def test_a_column_that_was_float_has_bounds_in_the_digits_of_one(text: str) -> None:
     """Type widening keeps the old statistics, while rows are read as doubles."""
@@ -356,6 +359,7 @@ def test_a_column_that_was_float_has_bounds_in_the_digits_of_one(text: str) -> N
     assert (at_once.low.equals(alone.low), at_once.high.equals(alone.high)) == (True, True)
 
 
+@pytest.mark.some_cases(3)
 @pytest.mark.parametrize("value", ["x" * 40, "é" * 40, "😀" * 40, "x" * 31 + "éé"])
 @pytest.mark.parametrize("length", [32, 33, 64])
 def test_strings_that_were_cut_and_nothing_else_are_bounds(value: str, length: int) -> None:

@@ -199,6 +199,7 @@ def outcomes_in_arrow(predicate: Predicate, listed: Sequence[Row]) -> list[bool 
     return outcomes
 
 
+@pytest.mark.some_cases(6)
 @pytest.mark.parametrize("path", TYPES, ids=".".join)
 def test_every_simple_expression_gives_what_it_means(path: tuple[str, ...]) -> None:
     listed = [row_with(path, value) for value in (None, *FEW[TYPES[path]])]

@@ -50,6 +50,7 @@ NULL = In(("a",), (None,))
 UTC_NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
 
+@pytest.mark.some_cases(32)
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -130,6 +131,7 @@ def test_nan_is_a_literal() -> None:
         assert math.isnan(parsed.value)
 
 
+@pytest.mark.some_cases(34)
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -277,6 +279,7 @@ def resolved(predicate: Predicate) -> str:
     return re.sub(r"-0\.0\b(?!\d)", "0.0", repr(resolve(predicate, SCHEMA)))
 
 
+@pytest.mark.some_cases(5)
 @pytest.mark.parametrize("path", TYPES, ids=".".join)
 def test_every_simple_predicate_survives_being_written_and_read(path: tuple[str, ...]) -> None:
     random = Random(0)
@@ -321,6 +324,7 @@ def test_any_text_is_a_predicate_or_refused(text: str) -> None:
         parse_predicate(text)
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize(
     "text",
     [

@@ -71,6 +71,7 @@ def taken(value: Any, data_type: DataType, *, is_whole: bool = True) -> Any:
     return value_of_type(value, StructField("v", data_type), "t", is_whole=is_whole)
 
 
+@pytest.mark.some_cases(37)
 @pytest.mark.parametrize(
     ("value", "data_type", "stored"),
     [
@@ -138,6 +139,7 @@ def test_a_value_that_the_type_has_is_kept(value: Any, data_type: DataType, stor
     assert repr(found) == repr(stored)
 
 
+@pytest.mark.some_cases(35)
 @pytest.mark.parametrize(
     ("value", "data_type", "message"),
     [

@@ -88,6 +88,7 @@ WRITERS: dict[str, Callable[[SparkSession, Path], object]] = {
 }
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize(
     "cached",
     [
@@ -129,6 +130,7 @@ def test_a_commit_is_seen_whoever_makes_it(
     assert ids(delta.sql(read)) == [3, 4, 9]
 
 
+@pytest.mark.full
 def test_a_cached_frame_of_a_name_is_computed_again(delta: SparkSession, table: Path) -> None:
     delta.catalog.cacheTable("items")
     frame = delta.table("items").where("id > 2").cache()
@@ -142,6 +144,7 @@ def test_a_cached_frame_of_a_name_is_computed_again(delta: SparkSession, table: 
     assert delta.catalog.isCached("items")
 
 
+@pytest.mark.full
 def test_a_table_stays_cached_until_its_name_is_uncached(delta: SparkSession, table: Path) -> None:
     delta.sql("CACHE TABLE items")
     append(table, 9)
@@ -154,6 +157,7 @@ def test_a_table_stays_cached_until_its_name_is_uncached(delta: SparkSession, ta
         delta.table("items").collect()
 
 
+@pytest.mark.full
 def test_new_columns_of_a_cached_table_are_read(delta: SparkSession, table: Path) -> None:
     delta.sql("CACHE TABLE items")
     assert delta.table("items").count() == 5

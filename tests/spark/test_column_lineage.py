@@ -146,6 +146,7 @@ SQL: list[tuple[str, str, Lineage]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.some_cases(10)
 @pytest.mark.parametrize(("query", "wanted"), [pytest.param(*q, id=name) for name, *q in SQL])
 def test_the_plan_shows_lineage(
     spark: SparkSession, frames: dict[str, DataFrame], query: str, wanted: Lineage
@@ -196,6 +197,7 @@ STEPS: list[tuple[str, Callable[[DataFrame, DataFrame], DataFrame], Lineage]] = 
 ]  # fmt: skip
 
 
+@pytest.mark.some_cases(9)
 @pytest.mark.parametrize(("make", "wanted"), [pytest.param(*s, id=name) for name, *s in STEPS])
 def test_conversion_of_frames(
     frames: dict[str, DataFrame],

@@ -43,6 +43,7 @@ COLUMNS: list[tuple[Of, str]] = [
 ]
 
 
+@pytest.mark.some_cases(18)
 @pytest.mark.usefixtures("spark")
 @pytest.mark.parametrize("functions", [classic, connect], ids=["classic", "connect"])
 @pytest.mark.parametrize(("made", "expected"), COLUMNS, ids=[text for _, text in COLUMNS])
@@ -51,6 +52,7 @@ def test_a_column_has_a_text_that_we_understand(made: Of, expected: str, functio
     assert parse_expression(expected)
 
 
+@pytest.mark.some_cases(5)
 @pytest.mark.parametrize(("made", "text"), COLUMNS, ids=[text for _, text in COLUMNS])
 def test_the_text_is_true_of_the_same_rows(made: Of, text: str, spark: SparkSession) -> None:
     rows = spark.sql(

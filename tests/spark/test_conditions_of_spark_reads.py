@@ -29,6 +29,7 @@ def table(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize(
     "condition",
     [

@@ -46,6 +46,7 @@ def values(table: DeltaTable) -> dict[str, int]:
     return {row["key"]: row["value"] for row in table.toDF().collect()}
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize("argument", ["value < 3", "t.value < 3", "T.`value` < 3 and t.key != 'z'"])
 def test_rows_are_deleted_by_a_text_with_and_without_the_alias(
     items: DeltaTable, argument: str
@@ -54,6 +55,7 @@ def test_rows_are_deleted_by_a_text_with_and_without_the_alias(
     assert values(items) == {"c": 3, "d": 4}
 
 
+@pytest.mark.full
 def test_rows_are_deleted_by_a_column(items: DeltaTable) -> None:
     items.alias("t").delete(sf.col("t.key") == "a")
     items.delete(sf.col("key") == "b")
@@ -109,6 +111,7 @@ def test_a_value_of_another_type_is_refused(
         call(items)
 
 
+@pytest.mark.some_cases(4)
 @pytest.mark.parametrize(
     ("call", "error", "words"),
     [
@@ -268,6 +271,7 @@ def test_a_manifest_lists_the_files(items: DeltaTable, tmp_path: Path) -> None:
     assert [Path(line).exists() for line in listed.splitlines()] == [True]
 
 
+@pytest.mark.full
 def test_a_shallow_clone_is_a_table_of_its_own(items: DeltaTable, tmp_path: Path) -> None:
     items.delete("value = 1")
     clone = items.cloneAtVersion(0, f"{tmp_path}/clone", True, properties={"owner": "me"})
@@ -285,6 +289,7 @@ def test_a_shallow_clone_is_a_table_of_its_own(items: DeltaTable, tmp_path: Path
         items.clone(f"{tmp_path}/clone", True, True)
 
 
+@pytest.mark.full
 def test_each_commit_keeps_what_the_session_says(spark: SparkSession, tmp_path: Path) -> None:
     session = spark.newSession()
     session.conf.set("spark.databricks.delta.commitInfo.userMetadata", "job 7")

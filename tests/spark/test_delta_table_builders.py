@@ -47,6 +47,7 @@ def values(table: DeltaTable) -> dict[str, int]:
     return {row["key"]: row["value"] for row in table.toDF().collect()}
 
 
+@pytest.mark.full
 def test_a_merge_says_how_many_rows_it_changed(items: DeltaTable, news: DataFrame) -> None:
     done = (
         items.merge(news, "key = k")
@@ -163,6 +164,7 @@ def test_columns_of_the_source_are_added_if_the_merge_says_so(
     assert evolved(items) == [(k, v, e) for k, v, e in AS_EVOLVED]
 
 
+@pytest.mark.full
 def test_a_column_that_a_clause_sets_is_added_if_the_source_has_it(
     items: DeltaTable, news: DataFrame
 ) -> None:
@@ -183,6 +185,7 @@ def test_columns_of_the_source_are_added_if_the_session_says_so(
     assert evolved(items) == AS_EVOLVED
 
 
+@pytest.mark.full
 def test_each_step_of_a_merge_is_a_builder_of_its_own(items: DeltaTable, news: DataFrame) -> None:
     begun = items.merge(news, "key = k")
     begun.whenMatchedDelete()
@@ -353,6 +356,7 @@ def test_a_filter_of_partitions_looks_at_partition_columns_only(
     )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("argument", "num_removed"),
     [

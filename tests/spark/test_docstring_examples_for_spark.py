@@ -21,6 +21,7 @@ EXAMPLES = [
 ]
 
 
+@pytest.mark.some_cases(8)
 @pytest.mark.parametrize(("package", "name"), EXAMPLES)
 def test_the_example_runs(
     package: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: SparkSession

@@ -42,6 +42,7 @@ def converted(spark: SparkSession, tmp_path: Path) -> Path:
     return tmp_path / "t"
 
 
+@pytest.mark.full
 def test_bounds_are_found_that_footers_do_not_have(spark: SparkSession, converted: Path) -> None:
     before = rows(da.to_table(converted, columns=["id", "at", "s"]))
     assert not any("at" in each["maxValues"] for each in stats_of(converted))
@@ -90,6 +91,7 @@ def _names(schema: Any) -> list[str]:
     return found
 
 
+@pytest.mark.full
 def test_deleted_rows_are_counted_and_bounds_are_wide(spark: SparkSession, tmp_path: Path) -> None:
     properties = {"delta.enableDeletionVectors": "true", "delta.dataSkippingNumIndexedCols": "0"}
     ds.write(spark.range(10).coalesce(1), tmp_path, configuration=properties)

@@ -56,6 +56,7 @@ def test_rows_that_were_saved_are_loaded(tmp_path: Path, delta: SparkSession) ->
     assert ids(load(delta, Path(f"{tmp_path}@v1"))) == [1, 1, 2, 2, 3, 3]
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize(
     ("mode", "expected"),
     [
@@ -70,6 +71,7 @@ def test_modes(tmp_path: Path, delta: SparkSession, mode: str, expected: list[in
     assert ids(load(delta, tmp_path)) == expected
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize("mode", [None, "error", "errorIfExists", "default"])
 def test_a_table_that_is_there_is_an_error_by_default(
     tmp_path: Path, delta: SparkSession, mode: str | None
@@ -91,6 +93,7 @@ def test_files_hold_as_many_rows_as_they_may(tmp_path: Path, delta: SparkSession
     assert DeltaLog(tmp_path).snapshot().num_files == 4
 
 
+@pytest.mark.full
 def test_a_stream_honours_the_options_for_files(tmp_path: Path, delta: SparkSession) -> None:
     source, target = tmp_path / "source", tmp_path / "target"
     delta.range(100).coalesce(1).write.format("delta").save(str(source))
@@ -101,6 +104,7 @@ def test_a_stream_honours_the_options_for_files(tmp_path: Path, delta: SparkSess
     assert codecs_of(target) == ["GZIP"] * 4
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize("argument", [None, "ZSTD", "none", "lz4"])
 def test_files_are_compressed_as_the_writer_says_or_the_table(
     tmp_path: Path, delta: SparkSession, argument: str | None
@@ -178,6 +182,7 @@ def test_a_rearrangement_that_changes_rows_is_refused(
         writer.mode("append").save(str(tmp_path))
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
@@ -212,6 +217,7 @@ def test_rows_that_others_have_added_are_not_overwritten_by_what_was_read_before
     assert ids(load(delta, tmp_path)) == [1, 2]
 
 
+@pytest.mark.full
 def test_a_session_says_how_partitions_are_overwritten(tmp_path: Path, delta: SparkSession) -> None:
     delta.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
     numbers(delta, 1, 2).write.format("delta").partitionBy("p").save(str(tmp_path))
@@ -327,6 +333,7 @@ def test_streams_go_from_table_to_table(tmp_path: Path, delta: SparkSession) -> 
     assert DeltaLog(sink).snapshot().partition_columns == ("p",)
 
 
+@pytest.mark.full
 def test_other_formats_stay_sparks(tmp_path: Path, delta: SparkSession) -> None:
     rows, root = numbers(delta, 1, 2), str(tmp_path / "files")
     rows.write.format("delta").format("parquet").option("anything", "goes").save(root)

@@ -109,6 +109,7 @@ def test_columns_have_the_tables_names(tmp_path: Path, instance: dg.DagsterInsta
     }
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("spark")
 def test_rows_that_left_spark_have_none(tmp_path: Path, instance: dg.DagsterInstance) -> None:
     @dg.asset
@@ -137,6 +138,7 @@ def test_a_failure_of_lineage_is_one_log_line_and_fails_no_step(
     assert len([each for each in recorded if "column lineage" in each]) == 1
 
 
+@pytest.mark.full
 def test_rows_that_were_found_written_have_none(
     tmp_path: Path, spark: SparkSession, instance: dg.DagsterInstance
 ) -> None:

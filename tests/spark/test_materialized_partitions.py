@@ -45,6 +45,7 @@ def rows_of(table: pa.Table) -> list[dict[str, object]]:
     return sorted(table.to_pylist(), key=lambda row: int(row["id"]))
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize("mode", ["none", "name", "id"])
 def test_both_engines_write_the_same(tmp_path: Path, spark: SparkSession, mode: str) -> None:
     by_spark, by_arrow = tmp_path / "spark", tmp_path / "arrow"

@@ -93,6 +93,7 @@ def assert_nothing_else_is_there(root: Path) -> None:
     }
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize(
     ("kind", "partitioned", "chosen"),
     [
@@ -126,6 +127,7 @@ def make(spark: SparkSession, root: Path, ids: str, num_rows: int = 3_000) -> No
     ds.write(spark.range(0, num_rows, 1, 3).selectExpr(f"{ids} AS id", "0L AS v"), root)
 
 
+@pytest.mark.full
 def test_rows_are_written_at_once_where_all_files_are_sure_to_be_touched(
     spark: SparkSession, tmp_path: Path, passes: Passes
 ) -> None:
@@ -179,6 +181,7 @@ def test_written_rows_are_discarded_for_untouched_files(
     assert_nothing_else_is_there(tmp_path)
 
 
+@pytest.mark.full
 def test_rows_of_the_source_that_were_not_met_are_inserted(
     spark: SparkSession, tmp_path: Path, passes: Passes
 ) -> None:

@@ -32,6 +32,7 @@ def files_by_partition(table: Path) -> Counter[str | None]:
     return Counter(add.partition_values["p"] for add in DeltaLog(table).snapshot().add_files())
 
 
+@pytest.mark.some_cases(1)
 @pytest.mark.parametrize(
     ("target", "is_spread"), [({"delta.targetFileSize": "500kb"}, True), ({}, False)]
 )
@@ -70,6 +71,7 @@ def test_rules_that_the_session_excludes_stay_excluded(tmp_path: Path, spark: Sp
     assert settings[EXCLUDED_RULES].split(",")[:2] == ["a.Rule", "another.Rule"]
 
 
+@pytest.mark.full
 def test_a_target_size_alone_causes_no_shuffle(tmp_path: Path, spark: SparkSession) -> None:
     size = {"delta.targetFileSize": "500kb"}
     ds.write(skewed(spark), tmp_path, partition_by=["p"], configuration=size)

@@ -59,6 +59,7 @@ def by_ids(spark: SparkSession, way: str) -> Iterator[SparkSession]:
     spark.conf.unset(IDS)
 
 
+@pytest.mark.some_cases(25)
 @needs_shared
 @pytest.mark.parametrize(
     ("name", "way"),
@@ -102,6 +103,7 @@ def assert_same_rows(found: DataFrame, by_arrow: pa.Table) -> None:
         assert sorted_texts(rows_of(found)) == sorted_texts(by_arrow.to_pylist())
 
 
+@pytest.mark.some_cases(6)
 @pytest.mark.parametrize(
     ("name", "way"),
     [

@@ -84,6 +84,7 @@ def test_a_path_is_no_text_of_sql(session: SparkSession, tmp_path: Path) -> None
 
 
 @pytest.mark.full
+@pytest.mark.full
 @pytest.mark.spark
 @pytest.mark.parametrize(
     "name",
@@ -120,6 +121,7 @@ def test_a_name_of_a_column_is_no_variable(
     ]
 
 
+@pytest.mark.full
 @pytest.mark.spark
 def test_a_value_is_no_variable(session: SparkSession, tmp_path: Path) -> None:
     made = StructField("g", STRING, metadata={"delta.generationExpression": "concat(s, '${env}')"})

@@ -46,6 +46,7 @@ def test_an_update_keeps_values_of_every_type(spark: SparkSession, tmp_path: Pat
     keeps_values(lambda root, argument: ds.update(spark, root, argument), tmp_path, 1)
 
 
+@pytest.mark.full
 def test_a_new_row_keeps_values_of_every_type(spark: SparkSession, tmp_path: Path) -> None:
     def give(root: Path, argument: Mapping[str, Any]) -> object:
         return insert(ds.merge(root, spark.sql("SELECT 2 AS k"), "id = k"), argument)
@@ -257,6 +258,7 @@ def test_partitions_are_chosen_by_the_value_of_a_literal(
             ds.read(spark, snapshot, predicate=col("p") == data)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "number", [0, *(pytest.param(n, marks=pytest.mark.full) for n in range(1, len(WHERE)))]
 )

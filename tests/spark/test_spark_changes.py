@@ -168,6 +168,7 @@ def test_times_choose_commits_and_are_returned(
     assert ds.read_changes(in_new_york, log, **pause).count() == 0
 
 
+@pytest.mark.full
 def test_columns_pass_through_mapping_and_other_names(
     tmp_path: Path, spark: SparkSession, way: str
 ) -> None:
@@ -178,6 +179,7 @@ def test_columns_pass_through_mapping_and_other_names(
     assert_as_by_arrow(spark, log, 0, 2, schema="latest")
 
 
+@pytest.mark.full
 def test_a_column_that_was_one_of_the_log_and_became_one_of_files(
     tmp_path: Path, spark: SparkSession, way: str
 ) -> None:
@@ -191,12 +193,14 @@ def test_a_column_that_was_one_of_the_log_and_became_one_of_files(
     assert_as_by_arrow(spark, log, 0)
 
 
+@pytest.mark.full
 def test_rows_that_an_overwrite_partitions_in_another_way_keep_their_values(
     tmp_path: Path, spark: SparkSession, way: str
 ) -> None:
     assert_as_by_arrow(spark, partitioned_anew(tmp_path), 0)
 
 
+@pytest.mark.full
 def test_fields_that_came_later_are_null(tmp_path: Path, spark: SparkSession, way: str) -> None:
     log = with_later_fields(tmp_path)
     for first, last, schema in ((1, 1, "end"), (1, 1, "latest"), (1, 2, "end")):

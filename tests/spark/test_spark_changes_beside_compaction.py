@@ -49,6 +49,7 @@ CHANGES = {
 }
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize(
     "change",
     [

@@ -88,6 +88,7 @@ def check(spark: SparkSession, root: Path, expected: dict[int, int]) -> None:
     assert {str(path.relative_to(root)) for path in root.rglob("[!_]*.parquet")} <= named
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize(("change", "vectors"), CASES)
 def test_a_change_that_was_staged_before_the_type_was_widened_is_run_again(
     spark: SparkSession, tmp_path: Path, change: Change, vectors: str

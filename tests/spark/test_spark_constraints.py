@@ -26,6 +26,7 @@ def rule(expression: str) -> dict[str, str]:
 ROWS = "SELECT * FROM VALUES (1L, 'a'), (2L, 'b') AS t(id, p)"
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize(
     ("expression", "broken"),
     [
@@ -100,6 +101,7 @@ def test_a_constraint_may_look_at_fields_and_partitions(
     assert rows_of(ds.read(spark, tmp_path)) == rows_of(data)
 
 
+@pytest.mark.some_cases(5)
 @pytest.mark.parametrize(
     ("expression", "message"),
     [

@@ -49,6 +49,7 @@ def made(argument: Any) -> Any:
     return argument() if callable(argument) else argument
 
 
+@pytest.mark.some_cases(2)
 @cases(dict(zip(CONDITIONS, KINDS, strict=True)))
 def test_a_delete_is_that_of_the_arrow_engine(
     spark: SparkSession, tmp_path: Path, kind: str, choice: str, *, partitioned: bool
@@ -73,6 +74,7 @@ ASSIGNMENTS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
 """A name in `CONDITIONS` for the updated rows; the new values for Arrow; and for Spark."""
 
 
+@pytest.mark.some_cases(2)
 @cases(
     {
         "a literal": "vectors",
@@ -106,6 +108,7 @@ def test_a_condition_on_the_time_is_evaluated_once(
     assert [row["v"] for row in by_id(da.to_table(tmp_path))] == [1, 1, 50, 70]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "kind", [pytest.param("feed", marks=pytest.mark.full), "tracking, feed and vectors"]
 )
@@ -148,6 +151,7 @@ def refuses(run: Callable[[], object], path: Path, message: str) -> None:
     assert sorted(str(each) for each in path.rglob("*")) == before
 
 
+@pytest.mark.some_cases(4)
 @pytest.mark.parametrize(
     ("argument", "message"),
     [
@@ -174,6 +178,7 @@ def test_an_update_that_does_not_fit_is_refused(
     refuses(lambda: ds.update(spark, unchanged, argument, "id > 1"), unchanged, message)
 
 
+@pytest.mark.full
 def test_rows_that_break_a_rule_leave_no_vector(spark: SparkSession, tmp_path: Path) -> None:
     make(tmp_path, "vectors", partitioned=False)
     update = partial(ds.update, spark, tmp_path)
@@ -258,6 +263,7 @@ def test_a_file_that_another_wrote_again_is_a_conflict(spark: SparkSession, tmp_
     assert not [each for each in data_files if each.startswith("w-")]
 
 
+@pytest.mark.full
 def test_no_row_is_read_of_files_that_are_left_out(spark: SparkSession, tmp_path: Path) -> None:
     make(tmp_path, "files", partitioned=True)
     (gone,) = [path for path in live_paths(DeltaLog(tmp_path)) if "c%20d" in path or "c d" in path]

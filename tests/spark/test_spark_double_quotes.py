@@ -60,6 +60,7 @@ CALLS: dict[str, Call] = {
 }
 
 
+@pytest.mark.some_cases(7)
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 def test_names_in_double_quotes_change_nothing(
     spark: SparkSession, tmp_path: Path, call: Call

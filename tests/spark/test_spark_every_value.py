@@ -72,6 +72,7 @@ SOME, ALL = ["a key", "a field deep down"], list(DEPTHS)
 
 
 @pytest.mark.full
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("surface", "depths", "most"),
     [

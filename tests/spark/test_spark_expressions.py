@@ -58,6 +58,7 @@ def shown(values: Sequence[Any]) -> list[str]:
     return [repr(math.nan if isinstance(v, float) and math.isnan(v) else v) for v in values]
 
 
+@pytest.mark.full
 def test_expressions_come_to_what_spark_makes_of_them(spark: SparkSession) -> None:
     listed = few_rows()
     judgements = {text: judged(text, listed) for text in TEXTS}

@@ -70,6 +70,7 @@ def test_both_engines_make_the_same_values(table: Path, spark: SparkSession) -> 
     assert sorted(row["twice"] for row in of_spark) == [2, 4]
 
 
+@pytest.mark.full
 def test_arguments_are_checked(table: Path, spark: SparkSession) -> None:
     ds.write(data(spark, ", the_id * 2 AS TWICE"), table)
     before = files_under(table)
@@ -80,6 +81,7 @@ def test_arguments_are_checked(table: Path, spark: SparkSession) -> None:
     assert files_under(table) == before
 
 
+@pytest.mark.full
 def test_an_update_analyzes_each_expression_once(
     table: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -206,6 +206,7 @@ def test_rows_of_one_value_are_cut_where_they_would_be_far_too_large(
     assert max(each.size for each in log.snapshot().add_files()) < 2 * target
 
 
+@pytest.mark.full
 def test_partitions_ids_of_rows_and_fields_of_structs_are_kept(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -62,6 +62,7 @@ def frame_of(spark: SparkSession, table: pa.Table) -> DataFrame:
     return spark.createDataFrame(table)
 
 
+@pytest.mark.some_cases(2)
 @cases(
     {
         "upsert": "files",
@@ -116,6 +117,7 @@ def test_a_merge_of_many_pairs_is_that_of_few(
     assert reported == [True] * half + [False] * half
 
 
+@pytest.mark.full
 def test_places_with_the_same_number_are_distinguished(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -170,6 +172,7 @@ def test_conditions_besides_the_key_are_respected(
     assert seen(second) == seen(first)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", ["files", pytest.param("vectors", marks=pytest.mark.full)])
 def test_a_condition_without_an_equality_works(
     spark: SparkSession, tmp_path: Path, kind: str
@@ -218,6 +221,7 @@ def test_columns_of_the_source_are_added(spark: SparkSession, tmp_path: Path, ki
         ).when_matched_update_all().execute()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "kind", [pytest.param({}, marks=pytest.mark.full), {"delta.enableChangeDataFeed": "true"}]
 )
@@ -370,6 +374,7 @@ def test_a_source_that_is_never_the_same_is_taken_once(spark: SparkSession, tmp_
     assert len(set(found["id"].to_pylist())) == found.num_rows
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", [pytest.param("feed", marks=pytest.mark.full), "feed and vectors"])
 def test_the_change_feed_has_exactly_the_values_of_the_rows(
     spark: SparkSession, tmp_path: Path, kind: str
@@ -410,6 +415,7 @@ def unchanged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return table
 
 
+@pytest.mark.some_cases(4)
 @pytest.mark.parametrize(
     ("build", "message"),
     [
@@ -456,6 +462,7 @@ def test_keys_beyond_the_tables_type_meet_nothing(spark: SparkSession, tmp_path:
     assert da.to_table(tmp_path)["v"].to_pylist() == [1, 0]
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize(
     ("data_type", "values", "is_unique"),
     [
@@ -522,6 +529,7 @@ def test_a_struct_without_some_fields_takes_no_values_from_rows(
     assert by_id(da.to_table(tmp_path)) == by_id(pa.Table.from_pylist([kept, added]))
 
 
+@pytest.mark.full
 def test_null_meets_null_by_a_null_safe_equality_alone(spark: SparkSession, tmp_path: Path) -> None:
     da.write(tmp_path, pa.table({"k": pa.array([None, 1], pa.int64()), "v": ["a", "b"]}))
     source = spark.createDataFrame([(None, "A"), (2, "C")], "k long, v string")

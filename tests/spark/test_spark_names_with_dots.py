@@ -17,6 +17,7 @@ from tests.arrow.test_names_with_dots import MEETING, ROWS, first
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.full
 def test_keys_and_columns_mean_what_they_mean_in_conditions(
     spark: SparkSession, tmp_path: Path
 ) -> None:

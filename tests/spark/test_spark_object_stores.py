@@ -346,6 +346,7 @@ NOBODY = "http://127.0.0.1:9"
 """No server of the tests listens there."""
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize(
     ("options", "bucket", "message"),
     [
@@ -486,6 +487,7 @@ def test_a_wrong_key_of_azure_is_one_sentence(
         places.reach(store_spark, wrong)
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize(
     ("uri", "options", "message"),
     [

@@ -73,6 +73,7 @@ def without_file_index(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 IN_EACH_RUN = ("texts", "doubles", "timestamps", "bytes")
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize(
     "kind",
     [pytest.param(kind, marks=() if kind in IN_EACH_RUN else pytest.mark.full) for kind in VALUES],
@@ -171,6 +172,7 @@ def test_two_partition_columns_are_distinguished(tmp_path: Path, spark: SparkSes
     assert rows_of(ds.read(spark, tmp_path)) == rows_of(frame) == rows_by_deltalake(tmp_path)
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize(
     "value",
     [

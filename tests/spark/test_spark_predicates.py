@@ -62,6 +62,7 @@ def check(
         assert (text, [of_arrow, *of_spark]) == (text, [expected] * 3)
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize(
     "path",
     [

@@ -30,6 +30,7 @@ def slow_count(spark: SparkSession, num_tasks: int = 12) -> int:
     return spark.range(0, num_tasks, 1, num_tasks).filter(slowly("id") >= 0).count()
 
 
+@pytest.mark.full
 def test_a_call_reports_how_many_of_its_tasks_are_done(spark: SparkSession) -> None:
     seen: list[tuple[int, int]] = []
     threads = set[threading.Thread]()

@@ -172,6 +172,7 @@ def test_char_columns_are_read_and_compared_with_their_padding(
     assert found == [{"c": "a  ", "p": "x  "}]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "way", ["file index", pytest.param("file list", marks=pytest.mark.full)], indirect=True
 )
@@ -220,6 +221,7 @@ def test_the_logs_partition_value_wins_over_the_files(
     assert rows_of(read) == [{"id": 9, "p": "of the log", "x": 0.5}]
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize(
     ("way", "zone"),
     [
@@ -532,6 +534,7 @@ def test_a_scan_can_be_joined_with_itself_and_cached(tmp_path: Path, spark: Spar
     read.unpersist()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "way", ["file index", pytest.param("file list", marks=pytest.mark.full)], indirect=True
 )
@@ -609,6 +612,7 @@ PREDICATES: list[Predicate] = [
 PREDICATES += [~predicate for predicate in PREDICATES]
 
 
+@pytest.mark.full
 def test_predicates_say_the_same_of_rows_as_in_arrow(
     tmp_path: Path, in_new_york: SparkSession
 ) -> None:
@@ -629,6 +633,7 @@ def test_predicates_say_the_same_of_rows_as_in_arrow(
         assert differing == [], values
 
 
+@pytest.mark.full
 def test_conditions_that_partition_values_decide_read_no_row(
     tmp_path: Path, spark: SparkSession
 ) -> None:

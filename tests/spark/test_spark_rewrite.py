@@ -150,6 +150,7 @@ def write_partitions(root: Path) -> pa.Table:
     return pa.concat_tables([write_small_files(root, value) for value in "abcd"])
 
 
+@pytest.mark.full
 def test_groups_are_rewritten_beside_each_other(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -166,6 +166,7 @@ def test_rows_without_any_leave_no_file(tmp_path: Path, letters: DataFrame) -> N
     assert not [path for path in files_under(tmp_path) if path.endswith(".parquet")]
 
 
+@pytest.mark.full
 def test_a_table_property_limits_the_files_of_many_partitions(
     tmp_path: Path, spark: SparkSession
 ) -> None:
@@ -527,6 +528,7 @@ TYPES = pa.schema(
 )
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize(
     ("select", "expected"),
     [
@@ -561,6 +563,7 @@ def test_data_that_fit_become_the_tables_columns(
     assert row == dict.fromkeys(TYPES.names) | expected
 
 
+@pytest.mark.some_cases(4)
 @pytest.mark.parametrize(
     ("select", "problem"),
     [

@@ -70,6 +70,7 @@ def sql_beside_python(spark: SparkSession, text: str) -> DataFrame:
     return DataFrame(session._jsparkSession.sql(text), session)
 
 
+@pytest.mark.full
 def test_a_table_is_read_by_a_name(delta: SparkSession, table: Path) -> None:
     delta.sql(f"CREATE TEMPORARY VIEW v USING delta OPTIONS (path '{table}')")
     query = delta.sql("SELECT id, T2.s FROM v WHERE id BETWEEN 3 AND 6 AND p < 2")
@@ -240,6 +241,7 @@ REFUSED = [
 ]
 
 
+@pytest.mark.full
 def test_unsupported_sql_is_refused_and_changes_nothing(delta: SparkSession, table: Path) -> None:
     delta.sql(f"CREATE TABLE items USING delta LOCATION '{table}'")
     before, carried_out = files_under(table), []
@@ -263,6 +265,7 @@ def test_a_refusal_says_the_way(delta: SparkSession, table: Path) -> None:
         delta.sql("CREATE TABLE other (a INT) USING delta")
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize(
     ("statements", "call"),
     [
@@ -290,6 +293,7 @@ def test_changes_of_the_catalog_entry_are_refused_with_the_right_call(
         )
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize(
     ("statement", "way"),
     [
@@ -315,6 +319,7 @@ def test_information_missing_from_the_catalog_is_refused(
     assert str(table) in str(refused.value)
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize(
     "statement",
     [
@@ -432,6 +437,7 @@ def test_nothing_is_read_after_the_format_is_restored(delta: SparkSession, table
         delta.sql(f"SELECT * FROM delta.`{table}`")
 
 
+@pytest.mark.full
 def test_a_path_is_read_after_another_registration(delta: SparkSession, table: Path) -> None:
     for _ in range(2):
         ds.unregister(delta)

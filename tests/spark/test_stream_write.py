@@ -67,6 +67,7 @@ def test_each_batch_is_there_once_wherever_the_query_was_killed(
     assert numbers_in(tmp_path / "target") == [0, 1, 2, 3, 4, 5]
 
 
+@pytest.mark.full
 def test_properties_that_the_target_has_otherwise_are_reported_once(
     spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

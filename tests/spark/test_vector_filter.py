@@ -58,6 +58,7 @@ def test_rows_of_several_files_may_come_by_turns(spark: SparkSession, lookup: st
     assert found(keep_named(rows, vectors)) == {(0, 1), (0, 70_000), (1, 2), (1, 70_000)}
 
 
+@pytest.mark.full
 def test_rows_are_found_at_the_edges_of_blocks(spark: SparkSession, lookup: str) -> None:
     vectors, named = [BitMap64([edge]) for edge in EDGES], set(enumerate(EDGES))
     near = [(file, row) for file, edge in named for row in (edge - 1, edge, edge + 1) if row >= 0]

@@ -105,6 +105,7 @@ REFUSED = Failure(503, "SlowDown")
 
 
 @pytest.mark.full
+@pytest.mark.full
 @pytest.mark.parametrize(
     "failure",
     [

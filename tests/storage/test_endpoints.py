@@ -151,6 +151,7 @@ WAYS_TO_CONFIGURE = (
 )
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize(
     ("say", "is_signed"),
     [
@@ -222,6 +223,7 @@ def test_a_storage_with_a_password_in_its_endpoint_pickles(s3_server: S3Server) 
     assert [request.authorization for request in requests] == [f"Basic {BASIC}"]
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize(
     "options",
     [

@@ -115,6 +115,7 @@ OF_PARTS = ("throttled", "forbidden")
 """One failure that is retried and one that is not; the others of parts are `full`."""
 
 
+@pytest.mark.some_cases(3)
 @pytest.mark.parametrize(
     ("failure", "write"),
     [
@@ -285,6 +286,7 @@ def on_azure(azure_server: AzureServer) -> Storage:
     return open_storage(f"az://{azure_server.new_container()}/t", azure_server.storage_options)
 
 
+@pytest.mark.full
 def test_blocks_of_two_writers_do_not_mix(on_azure: Storage) -> None:
     """Staged blocks of both writers share one name until one writer commits its list."""
 

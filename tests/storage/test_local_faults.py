@@ -297,6 +297,7 @@ print(json.dumps(kill_at_each_step(sys.argv[1], sys.argv[2], sys.argv[3].encode(
 """
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize(
     ("way", "old", "least_steps"),
     [

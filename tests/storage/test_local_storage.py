@@ -53,6 +53,7 @@ def compete(uri: str, rounds: int, barrier: Barrier, caller: int, out: str) -> N
     Path(out, str(caller)).write_text(" ".join(won))
 
 
+@pytest.mark.full
 def test_exactly_one_of_several_processes_creates(root: Path, tmp_path: Path) -> None:
     callers, rounds = 2, 100
     context = multiprocessing.get_context("spawn")

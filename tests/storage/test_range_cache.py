@@ -210,6 +210,7 @@ def test_files_of_others_are_left_alone(directory: Path) -> None:
     assert sum(path.stat().st_size == 10 * BLOCK for path in directory.iterdir()) == 3
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize("text", [b"", b"17", b"x" * 20, b"9" * 20, b"0" * 30])
 def test_a_ledger_that_is_wrong_is_made_anew(directory: Path, text: bytes) -> None:
     kept = KeptRanges(RangeCache(directory, 10 * BLOCK), A_FILE)
@@ -327,6 +328,7 @@ def files_now(directory: Path) -> set[tuple[str, int, int, int]]:
     return found
 
 
+@pytest.mark.full
 def test_processes_that_are_killed_leave_a_cache_that_works(directory: Path) -> None:
     bound = 40 * BLOCK
     for seed in range(3):

@@ -107,6 +107,7 @@ both_ways_to_create = pytest.mark.parametrize(
 Create = Callable[[Storage, str, bytes], None]
 
 
+@pytest.mark.some_cases(5)
 @both_ways_to_create
 def test_exactly_one_of_64_concurrent_creates_succeeds(storage: Storage, create: Create) -> None:
     callers, rounds = 64, 1 if storage.uri.startswith(("s3:", "gs:", "az:")) else 12
@@ -164,6 +165,7 @@ def create_each_together(storage: Storage, caller: int, paths: list[str]) -> lis
 
 
 # `test_local_storage.py` has the same test for local storage.
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize("storage", ["s3", "gcs", "azure"], indirect=True)
 def test_exactly_one_of_several_processes_succeeds_and_the_next_listing_shows_it(
     storage: Storage, two_processes: ProcessPoolExecutor
@@ -178,6 +180,7 @@ def test_exactly_one_of_several_processes_succeeds_and_the_next_listing_shows_it
     assert all(path in won_by[int(storage.read(path))] for path in paths)
 
 
+@pytest.mark.some_cases(3)
 @on_few_stores
 def test_a_file_of_many_parts_is_created_once_and_whole(storage: Storage) -> None:
     whole = b"".join(bytes([number]) * 1_000_003 for number in range(36))
@@ -230,6 +233,7 @@ def test_a_file_is_no_directory_to_create_in(storage: Storage, create: Create) -
     assert names(storage) == ["a"]
 
 
+@pytest.mark.some_cases(3)
 def test_no_part_of_a_file_is_visible_while_it_is_written(storage: Storage) -> None:
     storage.create(f"{LOG}/other", b"")
     num_chunks, chunk = 40, bytes(100_000)
@@ -361,6 +365,7 @@ def test_a_new_file_is_in_the_next_listing_and_a_deleted_one_is_not(storage: Sto
     assert seen == [[*"0"], [*"0"], [*"01"], [*"01"], [*"012"], [*"012"], [*"02"], [*"02"]]
 
 
+@pytest.mark.some_cases(2)
 @on_few_stores
 def test_listing_while_others_delete_raises_nothing(storage: Storage) -> None:
     paths = [f"{LOG}/{number}" for number in range(60)]
@@ -444,6 +449,7 @@ def test_replace_creates_and_replaces(storage: Storage) -> None:
     assert (storage.read(f"{LOG}/hint"), names(storage)) == (b"second", [f"{LOG}/hint"])
 
 
+@pytest.mark.some_cases(3)
 @on_few_stores
 def test_readers_of_a_replaced_file_see_one_or_the_other(storage: Storage) -> None:
     versions = [b"a" * 50_000, b"b" * 90_000]
@@ -632,6 +638,7 @@ def test_only_wanted_parts_of_a_tree_are_listed(storage: Storage) -> None:
     assert sorted(requests) == [["a"], ["p=1/a", "p=1/b"], ["p=1/q=2/b"], ["p=2/a"]]
 
 
+@pytest.mark.some_cases(2)
 @on_few_stores
 def test_a_tree_of_many_directories_is_listed_whole(storage: Storage) -> None:
     paths = [f"a{n:02d}/b/c" for n in range(20)] + ["a00/b/d", "a00/e", "f"]
@@ -650,6 +657,7 @@ def test_files_are_found_where_they_are_there(storage: Storage) -> None:
     assert found[0].modified_ms == storage.stat("z").modified_ms
 
 
+@pytest.mark.some_cases(2)
 def test_no_directory_with_something_in_it_is_deleted(storage: Storage) -> None:
     storage.replace("p=1/a", b"1")
     assert storage.delete_empty(["p=1/", "absent/"], 2**60) == []

@@ -79,6 +79,7 @@ def no_settings_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize(
     ("answers", "others", "attempts"),
     [

@@ -1,4 +1,4 @@
-"""Shards and seeds: the tests of a run, and the values of its random tests.
+"""Shards, cases and seeds: the tests of a run, and the values of its random tests.
 
 They do not depend on the date, on the machine or on chance, except `SEED=random`.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import random
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pytest
@@ -47,6 +47,31 @@ def parse_shard(text: str) -> Shard:
     if slash and number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count):
         return Shard(number=int(number), count=int(count))
     raise pytest.UsageError(f"SHARD={text} is not a shard. Give K/N with 1 <= K <= N: SHARD=2/4")
+
+
+def choose_cases(cases: Sequence[Mapping[str, int]], count: int) -> set[int]:
+    """Choose cases of a parametrized test that have as many different parameters as they can.
+
+    Args:
+        cases: The parameters of each case: their names, and a number for each of their values.
+        count: How many cases to choose.
+
+    Returns:
+        Positions in `cases`: spread evenly, with as many values of each name as `count` allows.
+    """
+    positions = range(len(cases))
+    spread = [number * len(cases) // count for number in range(min(count, len(cases)))]
+    by_preference = sorted(positions, key=lambda position: (position not in spread, position))
+    chosen: set[int] = set()
+    seen: set[tuple[str, int]] = set()
+    while len(chosen) < min(count, len(cases)):
+        best = max(
+            (position for position in by_preference if position not in chosen),
+            key=lambda position: len(cases[position].items() - seen),
+        )
+        chosen.add(best)
+        seen |= cases[best].items()
+    return chosen
 
 
 def parse_seed(text: str) -> int:

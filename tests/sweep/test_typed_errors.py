@@ -74,6 +74,7 @@ def test_each_public_function_is_called_by_the_sweep() -> None:
     assert sorted(set(public) - called) == []
 
 
+@pytest.mark.some_cases(30)
 @pytest.mark.parametrize("name", CALLS)
 def test_the_calls_of_the_sweep_work_on_an_intact_table(intact: Path, name: str) -> None:
     root = damaged(intact, "an intact table")
@@ -128,6 +129,7 @@ def test_a_known_fault_stays_mended(intact: Path, damage: str, call: str) -> Non
     assert list(untyped_errors(damaged(intact, damage), [call])) == []
 
 
+@pytest.mark.some_cases(6)
 @pytest.mark.parametrize("first", range(20))
 def test_calls_raise_typed_errors_only(intact: Path, first: int) -> None:
     reads, changes = list(READS), CHANGING

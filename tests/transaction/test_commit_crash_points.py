@@ -282,6 +282,7 @@ IN_MEMORY_TOO = ("the append that creates the table", "an overwrite of a partiti
 """Scenarios that also run in memory, where the store has no staged files."""
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize(
     ("kind", "name"),
     [

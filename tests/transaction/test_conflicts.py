@@ -56,6 +56,7 @@ def test_a_removed_file_that_was_not_read_does_no_harm(tmp_path: Path) -> None:
     assert rows(da.to_table(log)) == [{"id": 10}, {"id": 7}]
 
 
+@pytest.mark.some_cases(3)
 @pytest.mark.parametrize("rearrangements", [0, 1, 2])
 @pytest.mark.parametrize("level", ["Serializable", "WriteSerializable"])
 def test_read_files_must_still_be_live_wherever_their_rows_moved(

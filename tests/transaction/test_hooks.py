@@ -177,6 +177,7 @@ def by_deltalake_paths(root: Path) -> set[str]:
     return {path.rpartition("/")[2] for path in DeltaTable(str(root)).file_uris()}
 
 
+@pytest.mark.some_cases(1)
 @pytest.mark.parametrize(
     ("error", "moment"),
     [

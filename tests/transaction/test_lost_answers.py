@@ -116,6 +116,7 @@ def case(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Command, Calla
     return command, copy
 
 
+@pytest.mark.some_cases(12)
 def test_an_operation_recognizes_each_file_that_it_created(
     case: tuple[Command, Callable[[], Path]],
 ) -> None:
@@ -126,6 +127,7 @@ def test_an_operation_recognizes_each_file_that_it_created(
     assert state(faulty) == state(clean)
 
 
+@pytest.mark.some_cases(12)
 @pytest.mark.parametrize(
     "seeds",
     [

@@ -162,6 +162,7 @@ def test_triples_come_to_what_a_serial_order_gives(template: DeltaLog) -> None:
         run(template, triple)
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize(
     "names",
     [

@@ -176,6 +176,7 @@ def check_overtaken(template: DeltaLog, late: str, others: Sequence[str]) -> boo
     return is_committed
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "names",
     [

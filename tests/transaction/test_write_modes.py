@@ -170,6 +170,7 @@ PARTITION_VALUES: Mapping[str, tuple[pa.DataType, list[Any]]] = {
 }
 
 
+@pytest.mark.some_cases(5)
 @pytest.mark.parametrize(("data_type", "values"), PARTITION_VALUES.values(), ids=PARTITION_VALUES)
 def test_only_the_partitions_of_the_data_are_replaced(
     tmp_path: Path, data_type: pa.DataType, values: list[Any]

@@ -178,6 +178,7 @@ def test_creating_a_branch_takes_four_calls_more_than_opening(table: Table) -> N
     assert calls[len(opening) :] == ["list_from", "read", "stat", "create"]
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize("mode", ["full", "lite"])
 @pytest.mark.parametrize("version", [1, 2], ids=["an old base", "the latest base"])
 def test_vacuum_keeps_the_files_of_a_branch_until_it_is_deleted(
@@ -487,6 +488,7 @@ def test_a_commit_that_meets_the_deletion_of_its_branch_is_an_error(table: Table
     assert outcomes == {"committed", "before", "after"}
 
 
+@pytest.mark.some_cases(1)
 @pytest.mark.parametrize(
     "operate",
     [

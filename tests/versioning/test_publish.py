@@ -152,6 +152,7 @@ def test_only_the_expected_version_is_published(log: DeltaLog) -> None:
         publish(log, "x", expected_branch_version=3)
 
 
+@pytest.mark.some_cases(4)
 @pytest.mark.parametrize(
     ("on_branch", "on_main", "ids"),
     [

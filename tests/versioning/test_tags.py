@@ -292,6 +292,7 @@ def _clean_up(table: Table, log: DeltaLog) -> None:
     clean_up_log(log, clock=table.clock)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("make", "operate", "version"),
     [

@@ -264,6 +264,7 @@ SAME: list[Any] = [
 ]
 
 
+@pytest.mark.some_cases(6)
 @pytest.mark.parametrize(("statement", "call"), SAME)
 def test_a_statement_does_the_same_as_the_call(
     delta: SparkSession, table: Path, twin: Path, statement: str, call: Call
@@ -275,6 +276,7 @@ def test_a_statement_does_the_same_as_the_call(
     assert last_commit(table) == last_commit(twin)
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize(
     ("statement", "schema"),
     [
@@ -297,6 +299,7 @@ def test_results_have_the_columns_of_the_reference(
         assert found.schema.simpleString() == schema
 
 
+@pytest.mark.full
 def test_changed_rows_are_counted(delta: SparkSession, table: Path) -> None:
     name = f"delta.`{table}`"
     assert delta.sql(f"DELETE FROM {name} WHERE id < 3").collect() == [(2,)]
@@ -398,6 +401,7 @@ VALUES: list[Any] = [
 ]  # fmt: skip
 
 
+@pytest.mark.full
 def test_a_value_is_bound_as_spark_binds_it(delta: SparkSession) -> None:
     for value in VALUES:
         ours = delta.sql(f"SELECT {literal_of(value)} AS v")
