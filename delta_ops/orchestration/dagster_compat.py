@@ -41,6 +41,16 @@ def set_data_version(context: dg.OutputContext, version: str) -> None:
     context.step_context.set_data_version(context.asset_key, dg.DataVersion(version))
 
 
+def created_ms(record: dg.RunRecord) -> int:
+    """When a run was created, in milliseconds; a later run of the same second has a later time.
+
+    Dagster 1.10 stores whole seconds in SQLite. There, the number of the record orders the runs.
+    """
+    created = record.create_timestamp
+    whole = int(created.timestamp() * 1000)
+    return whole if created.microsecond else whole + record.storage_id % 1000
+
+
 def annotation(context: dg.InputContext | dg.OutputContext) -> Any:
     """The annotation of an input or output; `Any` if the context has none."""
     try:

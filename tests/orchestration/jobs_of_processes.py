@@ -54,7 +54,7 @@ def orders_in_processes() -> dg.JobDefinition:
         jobs=[dg.define_asset_job("write_orders", executor_def=dg.multi_or_in_process_executor)],
         resources={"io_manager": KilledAfterItsCommit(root=dg.EnvVar(LAKE))},
     )
-    return defs.resolve_job_def("write_orders")
+    return defs.get_repository_def().get_job("write_orders")
 
 
 def maintain_side_by_side(uris: Sequence[str]) -> list[tuple[bool, str]]:

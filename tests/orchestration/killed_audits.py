@@ -14,6 +14,7 @@ from pydantic import PrivateAttr
 
 from delta_ops.log import DeltaLog
 from delta_ops.orchestration import DeltaIOManager, build_publish_asset
+from delta_ops.orchestration import dagster_compat as compat
 from tests.orchestration.killed_reruns import die_once
 from tests.support.counting_storage import CountingStorage
 
@@ -42,8 +43,9 @@ class FatalIOManager(DeltaIOManager):
     _tags: Any = PrivateAttr(default=None)
 
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:
-        assert context.run is not None
-        self._tags = context.run.tags
+        run = compat.run_of_resource(context)
+        assert run is not None
+        self._tags = run.tags
 
     def log_of_asset(self, asset_key: dg.AssetKey, metadata: Any) -> DeltaLog:
         log = super().log_of_asset(asset_key, metadata)
@@ -86,9 +88,15 @@ def is_right(context: dg.AssetCheckExecutionContext, new_orders: pa.Table) -> dg
 
 def write_orders() -> dg.JobDefinition:
     """The job, for a process that builds it again."""
-    return dg.Definitions(
-        assets=[new_orders, build_publish_asset(new_orders, "orders")],
-        asset_checks=[is_right],
-        jobs=[dg.define_asset_job("write_orders", executor_def=dg.multi_or_in_process_executor)],
-        resources={"io_manager": FatalIOManager.configure_at_launch()},
-    ).resolve_job_def("write_orders")
+    return (
+        dg.Definitions(
+            assets=[new_orders, build_publish_asset(new_orders, "orders")],
+            asset_checks=[is_right],
+            jobs=[
+                dg.define_asset_job("write_orders", executor_def=dg.multi_or_in_process_executor)
+            ],
+            resources={"io_manager": FatalIOManager.configure_at_launch()},
+        )
+        .get_repository_def()
+        .get_job("write_orders")
+    )

@@ -99,11 +99,15 @@ IN_PROCESSES: dict[str, Any] = {
 
 
 def job_of(retry_policy: dg.RetryPolicy | None) -> dg.JobDefinition:
-    return dg.Definitions(
-        assets=[written_asset(way, retry_policy) for way in WAYS],
-        jobs=[dg.define_asset_job("write_all", executor_def=dg.multi_or_in_process_executor)],
-        resources={"io_manager": FatalIOManager.configure_at_launch()},
-    ).resolve_job_def("write_all")
+    return (
+        dg.Definitions(
+            assets=[written_asset(way, retry_policy) for way in WAYS],
+            jobs=[dg.define_asset_job("write_all", executor_def=dg.multi_or_in_process_executor)],
+            resources={"io_manager": FatalIOManager.configure_at_launch()},
+        )
+        .get_repository_def()
+        .get_job("write_all")
+    )
 
 
 DAYS = dg.StaticPartitionsDefinition(["1", "2", "3"])
@@ -159,11 +163,15 @@ def _partitioned_job(
         partitioned_asset(name, metadata, partitions, expression)
         for name, metadata in PARTITIONED_WAYS.items()
     ]
-    return dg.Definitions(
-        assets=assets,
-        jobs=[dg.define_asset_job("write_parts", executor_def=dg.multi_or_in_process_executor)],
-        resources={"io_manager": FatalIOManager.configure_at_launch()},
-    ).resolve_job_def("write_parts")
+    return (
+        dg.Definitions(
+            assets=assets,
+            jobs=[dg.define_asset_job("write_parts", executor_def=dg.multi_or_in_process_executor)],
+            resources={"io_manager": FatalIOManager.configure_at_launch()},
+        )
+        .get_repository_def()
+        .get_job("write_parts")
+    )
 
 
 def write_days() -> dg.JobDefinition:

@@ -17,6 +17,7 @@ from delta_ops.orchestration import (
     build_publish_asset,
     open_audit_branch,
 )
+from delta_ops.orchestration.dagster_versions import VERSION
 from delta_ops.orchestration.io_manager.audit_branches import find_staged
 from delta_ops.orchestration.publish.audits import audits_of, problems_of
 from delta_ops.versioning import delete_branch, list_branches
@@ -25,6 +26,9 @@ from tests.support.tables import rows_by_deltalake
 
 AUDITED = {"delta/publish": "audited", "delta/table": "orders"}
 KEY = dg.AssetKey("new_orders")
+JOBS_HAVE_ALL_CHECKS = pytest.mark.skipif(
+    VERSION < (1, 11), reason="a job of this Dagster has no checks of assets that it does not run"
+)
 
 
 class Pipeline:
@@ -63,6 +67,10 @@ class Pipeline:
             raise_on_error=False,
             **options,
         )
+
+    def publish(self) -> Any:
+        """Run the publish asset alone."""
+        return self.run(self.new_orders, self.check, self.orders, selection=[self.orders])
 
     def definitions(self) -> dg.Definitions:
         return dg.Definitions(
@@ -168,13 +176,15 @@ def test_a_run_warns_if_no_asset_publishes_its_rows(pipeline: Pipeline, is_publi
     assert warned is not is_published
 
 
+@JOBS_HAVE_ALL_CHECKS
 def test_another_run_publishes_rows_that_were_checked(pipeline: Pipeline) -> None:
     assert pipeline.run(pipeline.new_orders, pipeline.check).success
     assert pipeline.main == []
-    pipeline.run(pipeline.check, pipeline.orders, selection=[pipeline.orders])
+    pipeline.publish()
     assert pipeline.main == [1]
 
 
+@JOBS_HAVE_ALL_CHECKS
 def test_a_check_that_is_executed_alone_checks_the_rows_that_wait(pipeline: Pipeline) -> None:
     pipeline.is_right = False
     assert not pipeline.run().success
@@ -182,7 +192,7 @@ def test_a_check_that_is_executed_alone_checks_the_rows_that_wait(pipeline: Pipe
     only = dg.AssetSelection.checks_for_assets(KEY)
     assert pipeline.run(pipeline.new_orders, pipeline.check, selection=only).success
     assert pipeline.seen == [[1], [1]]
-    assert pipeline.run(pipeline.check, pipeline.orders, selection=[pipeline.orders]).success
+    assert pipeline.publish().success
     assert pipeline.main == [1]
 
 
@@ -191,7 +201,7 @@ def test_an_evaluation_of_earlier_rows_does_not_count(pipeline: Pipeline) -> Non
     assert pipeline.run().success
     pipeline.ids = [2]
     assert pipeline.run(pipeline.new_orders).success
-    result = pipeline.run(pipeline.check, pipeline.orders, selection=[pipeline.orders])
+    result = pipeline.publish()
     assert not result.success
     assert pipeline.main == [1]
 
@@ -200,7 +210,7 @@ def test_an_evaluation_of_earlier_rows_does_not_count(pipeline: Pipeline) -> Non
 def test_a_second_publication_of_the_same_rows_changes_nothing(pipeline: Pipeline) -> None:
     assert pipeline.run().success
     version = DeltaLog(pipeline.table).snapshot().version
-    assert pipeline.run(pipeline.check, pipeline.orders, selection=[pipeline.orders]).success
+    assert pipeline.publish().success
     assert DeltaLog(pipeline.table).snapshot().version == version
     event = pipeline.event("orders")
     assert event is not None
@@ -243,16 +253,17 @@ def test_a_deleted_branch_is_reported_and_not_published(pipeline: Pipeline) -> N
     pipeline.run(pipeline.new_orders, pipeline.check)
     (branch,) = list_branches(pipeline.table)
     delete_branch(pipeline.table, branch.name)
-    result = pipeline.run(pipeline.check, pipeline.orders, selection=[pipeline.orders])
+    result = pipeline.publish()
     text = str(pipeline.failure(result, "orders").user_failure_data.description)
     assert "was deleted before it was published" in text
 
 
+@JOBS_HAVE_ALL_CHECKS
 def test_a_conflict_with_main_is_an_error_that_names_the_branch(pipeline: Pipeline) -> None:
     pipeline.run()
     pipeline.run(pipeline.new_orders, pipeline.check)
     da.write(pipeline.table, pa.table({"id": [9]}))
-    result = pipeline.run(pipeline.check, pipeline.orders, selection=[pipeline.orders])
+    result = pipeline.publish()
     failure = pipeline.failure(result, "orders").user_failure_data
     assert "Materialize new_orders again" in str(failure.description)
     assert "delta/branch" in failure.metadata
@@ -359,7 +370,9 @@ def test_checks_in_the_step_of_the_asset_decide_too(
         raise_on_error=False,
     )
     assert result.success is has_passed
-    assert rows_by_deltalake(tmp_path / "orders") == ([{"id": 1}] if has_passed else [])
+    orders = tmp_path / "orders"  # Dagster 1.10 stores no output after a failed check
+    published = rows_by_deltalake(orders) if orders.exists() else []
+    assert published == ([{"id": 1}] if has_passed else [])
 
 
 @pytest.mark.parametrize("checks_again", [True, False], ids=["checked again", "not checked again"])
@@ -540,26 +553,29 @@ def test_one_failing_partition_of_a_run_keeps_all_of_them_from_main(
     assert days_of(tmp_path) == []
 
 
+@JOBS_HAVE_ALL_CHECKS
 def test_branches_of_several_runs_are_published_by_one_run(
     tmp_path: Path, instance: dg.DagsterInstance
 ) -> None:
-    new_orders, check, orders = daily(tmp_path)
+    assets = daily(tmp_path)
     keys = ["2026-01-01", "2026-01-02"]
     for key in keys:
-        assert materialize([new_orders, check], tmp_path, instance, key).success
+        assert materialize(assets[:2], tmp_path, instance, key).success
     assert len(list_branches(tmp_path / "orders")) == 2
-    result = materialize([check, orders], tmp_path, instance, *keys, selection=[orders])
+    result = materialize(assets, tmp_path, instance, *keys, selection=[assets[-1]])
     assert result.success
     assert days_of(tmp_path) == keys
 
 
+@JOBS_HAVE_ALL_CHECKS
 def test_partitions_that_main_got_meanwhile_stay(
     tmp_path: Path, instance: dg.DagsterInstance
 ) -> None:
     new_orders, check, orders = daily(tmp_path)
     assert materialize([new_orders, check], tmp_path, instance, "2026-01-01").success
     assert materialize([new_orders, check, orders], tmp_path, instance, "2026-01-02").success
-    result = materialize([check, orders], tmp_path, instance, "2026-01-01", selection=[orders])
+    assets = [new_orders, check, orders]
+    result = materialize(assets, tmp_path, instance, "2026-01-01", selection=[orders])
     assert result.success
     assert days_of(tmp_path) == ["2026-01-01", "2026-01-02"]
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
+import dagster as dg
 import pytest
 
 from delta_ops.errors import MissingDependencyError
 from delta_ops.orchestration import dagster_versions
+from delta_ops.orchestration.dagster_compat import created_ms
 from delta_ops.orchestration.dagster_versions import (
     COMPONENTS,
     OLDEST,
@@ -48,3 +52,16 @@ def test_owners_of_a_job_are_never_dropped(monkeypatch: pytest.MonkeyPatch) -> N
     assert job_owners([]) == {}
     with pytest.raises(MissingDependencyError, match=r"owner of a maintenance job needs .*1\.12"):
         job_owners(["team:data"])
+
+
+@pytest.mark.parametrize(
+    ("micros", "later_ms"),
+    [pytest.param(0, 7, id="whole seconds"), pytest.param(5000, 0, id="parts of seconds")],
+)
+def test_runs_of_one_second_have_an_order_even_if_only_seconds_are_stored(
+    micros: int, later_ms: int
+) -> None:
+    second = datetime(2026, 1, 31, tzinfo=UTC)
+    created = second.replace(microsecond=micros)
+    record = dg.RunRecord(7, dg.DagsterRun(job_name="a"), created, created)
+    assert created_ms(record) == int(created.timestamp() * 1000) + later_ms

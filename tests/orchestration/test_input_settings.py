@@ -55,7 +55,7 @@ def test_a_predicate_narrows_the_rows_of_the_partition(load: Load) -> None:
     upstream = dg.build_output_context(asset_key="t", definition_metadata={"partition_expr": "day"})
     found = load(
         {"delta/predicate": "n > 1"},
-        partition_key="a",
+        asset_partition_key_range=dg.PartitionKeyRange("a", "a"),
         asset_partitions_def=DAYS,
         upstream_output=upstream,
     )

@@ -11,6 +11,7 @@ import pytest
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.orchestration import DeltaIOManager, SourcePart
+from delta_ops.orchestration.dagster_versions import VERSION
 from tests.support.tables import rows_by_deltalake
 
 FAILS_BEFORE, FAILS_AFTER, SUCCEEDS = "fails before its commit", "fails after it", "succeeds"
@@ -172,7 +173,16 @@ def test_a_run_that_is_deleted_during_its_re_execution_from_failure_does_not_dou
     [
         pytest.param([FAILS_BEFORE], False, SUCCEEDS, True, id="nobody has written since"),
         pytest.param([FAILS_BEFORE], True, "newer", False, id="a newer run has written since"),
-        pytest.param([FAILS_AFTER], False, FAILS_AFTER, False, id="it may have been a newer run"),
+        pytest.param(
+            [FAILS_AFTER],
+            False,
+            FAILS_AFTER,
+            False,
+            id="it may have been a newer run",
+            marks=pytest.mark.skipif(
+                VERSION < (1, 11), reason="a run gets the number and second of a deleted run"
+            ),
+        ),
     ],
 )
 def test_whether_a_newer_run_has_overtaken_a_deleted_one_is_not_guessed(

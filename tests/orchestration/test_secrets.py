@@ -227,11 +227,11 @@ def test_a_secret_in_the_config_of_a_run_is_refused_and_not_repeated(
     def numbers() -> pa.Table:
         return pa.table({"id": [1]})
 
-    config = {"storage_options": {"secret": LITERAL}}
+    config = {"root": str(tmp_path), "storage_options": {"secret": LITERAL}}
     ran = dg.materialize(
         [numbers],
         instance=instance,
-        resources={"io_manager": DeltaIOManager.configure_at_launch(root=str(tmp_path))},
+        resources={"io_manager": DeltaIOManager.configure_at_launch()},
         run_config={"resources": {"io_manager": {"config": config}}},
         raise_on_error=False,
     )
@@ -257,11 +257,12 @@ def test_the_config_of_a_run_names_variables(
         "secret": {"env": "TEST_S3_SECRET"},
         "endpoint_url": s3_server.url,
     }
+    config = {"root": root, "storage_options": options}
     ran = dg.materialize(
         [numbers],
         instance=instance,
-        resources={"io_manager": DeltaIOManager.configure_at_launch(root=root)},
-        run_config={"resources": {"io_manager": {"config": {"storage_options": options}}}},
+        resources={"io_manager": DeltaIOManager.configure_at_launch()},
+        run_config={"resources": {"io_manager": {"config": config}}},
     )
     assert ran.success
     assert DeltaLog(f"{root}/numbers", s3_server.storage_options).snapshot().version == 0

@@ -449,7 +449,7 @@ EXAMPLES = {
 
     ASSETS = [plants, xs]
     """,
-        [Run("key:garden/plants"), Run("*")],
+        [Run('key:"garden/plants"'), Run("*")],
         {"garden/plants.delta": [{"x": 1, "y": None}, {"x": None, "y": 1}], "xs.delta": [{"x": 1}]},
     ),
     "polars: partitions in one table": Example(

@@ -10,6 +10,7 @@ import pytest
 
 from delta_ops.errors import InvalidRequestError, TableExistsError
 from delta_ops.orchestration import DeltaIOManager
+from delta_ops.orchestration.dagster_versions import VERSION
 from delta_ops.orchestration.swap_in import (
     dagster_delta,
     dagster_deltalake,
@@ -115,7 +116,14 @@ def test_a_field_of_dagster_polars_that_cannot_be_honoured_is_refused(
     ("make", "metadata", "message"),
     [
         (DELTA, {"mode": "merge"}, "do not say which rows a merge matches"),
-        (DELTA, {"mode": dagster_delta.WriteMode.create_or_replace}, "choose append, overwrite"),
+        pytest.param(
+            DELTA,
+            {"mode": dagster_delta.WriteMode.create_or_replace},
+            "choose append, overwrite",
+            marks=pytest.mark.skipif(
+                VERSION < (1, 11), reason="this Dagster runs no asset with an enum in metadata"
+            ),
+        ),
         (DELTA, {"merge_operations_config": {"a": "b"}}, "choose from when_not_matched_insert"),
         (
             DELTA,

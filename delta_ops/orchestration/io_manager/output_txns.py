@@ -240,7 +240,7 @@ def _partition_txns(output: StepOutput, open_log: Callable[[], DeltaLog]) -> lis
     asset = output.written_asset(is_repeatable=True)
     chain = chain_ending_with(output.instance, output.run, asset)
     record = output.instance.get_run_record_by_id(chain.first.run_id)
-    created_ms = int(record.create_timestamp.timestamp() * 1000) if record is not None else 0
+    created_ms = compat.created_ms(record) if record is not None else 0
     name = output.asset_key.to_user_string()
     names = [f"{name}[{key}]" for key in output.partitions] or [name]
     txns = [
