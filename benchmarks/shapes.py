@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import statistics
 import subprocess
@@ -65,6 +66,7 @@ def sync(place):
     os.close(descriptor)
 """
 LOAD = "\ngiven = rows()"
+OLD_S = 1_000_000_000
 
 
 class Side(NamedTuple):
@@ -146,7 +148,7 @@ def shapes() -> Iterator[Shape]:
         commits=1,
         partition_by="p",
         ours=Side(OURS, "vacuum(table, dry_run=True)"),
-        peer=Side(PEER, "DeltaTable(table).vacuum(dry_run=True)"),
+        peer=Side(PEER, "DeltaTable(table).vacuum(full=True, dry_run=True)"),
     )
 
 
@@ -239,7 +241,9 @@ def make_table(root: Path, shape: Shape, rows: pa.Table) -> None:
         da.write(root, rows, partition_by=by)
         for folder in root.glob("p=*"):
             for number in range(1_000):
-                (folder / f"part-{number}.parquet").touch()
+                file = folder / f"part-{number:05d}-c2f3-4b1a-9d35-{number:012x}-c000.parquet"
+                file.touch()
+                os.utime(file, (OLD_S, OLD_S))
         return
     size = len(rows) // shape.commits if "1,000 files" in shape.name else len(rows)
     da.write(root, rows.slice(0, size), partition_by=by)

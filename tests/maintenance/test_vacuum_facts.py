@@ -56,6 +56,12 @@ def test_letters_count_only_where_a_store_may_confuse_them() -> None:
     assert going(listing, facts_of(listing, ["D/x"])) == ["d/x"]
 
 
+def test_one_name_with_other_letters_is_found_among_many() -> None:
+    orphans = [f"orphan-{number:04d}" for number in range(2_500)]
+    listing = listing_of(*orphans, "D/x")
+    assert going(listing, facts_of(listing, ["d/x"])) == orphans
+
+
 def test_files_that_became_needed_stay_needed() -> None:
     listing = listing_of("A", "b", "c")
     first = facts_of(listing)

@@ -12,6 +12,7 @@ that differ only in the case or the Unicode composition of letters may mean the 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import islice
 from unicodedata import normalize
 
 import pyarrow as pa
@@ -36,6 +37,8 @@ from delta_ops.protocol.file_paths import (
 )
 
 _VECTOR = "deletionVector"
+_JOINED_AT_A_TIME = 1000
+"""Number of names whose letters are checked at once."""
 _READ_AT_A_TIME = 1000
 """Number of commits between two progress events."""
 
@@ -190,8 +193,12 @@ def other_names(
 
 def _is_folded(paths: Collection[str]) -> bool:
     """Whether all names are lower-case ASCII, as in most tables, so that no two can be confused."""
-    together = "".join(paths)
-    return together.isascii() and together == together.lower()
+    remaining = iter(paths)
+    while group := list(islice(remaining, _JOINED_AT_A_TIME)):
+        together = "".join(group)
+        if not together.isascii() or together != together.lower():
+            return False
+    return True
 
 
 def _alike(names: pa.StringArray, folded: pa.StringArray) -> Iterator[str]:

@@ -215,7 +215,7 @@ def _paths(place: str, prefix: str) -> tuple[list[str], list[str], list[str]]:
 def _infos(directory: LocalDirectory, prefix: str, paths: list[str]) -> list[FileInfo]:
     found = []
     start = len(prefix)
-    status_of = directory.status_of_names()
+    status_of, info_of = directory.status_of_names(), FileInfo._make
     for path in paths:
         try:
             status = status_of(path[start:])
@@ -223,7 +223,7 @@ def _infos(directory: LocalDirectory, prefix: str, paths: list[str]) -> list[Fil
             continue
         if stat.S_ISREG(status.st_mode):
             # Like `_info_of`, inlined because of the number of files.
-            found.append(FileInfo(path, status.st_size, status.st_mtime_ns // 1_000_000))
+            found.append(info_of((path, status.st_size, status.st_mtime_ns // 1_000_000, None)))
     return found
 
 
