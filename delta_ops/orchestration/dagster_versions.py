@@ -56,7 +56,7 @@ PROJECT_ROOT = (
 
 if TYPE_CHECKING or VERSION >= EVALUATIONS:
     from dagster import AssetCheckEvaluation, BetaWarning
-else:
+elif VERSION >= OLDEST:  # else `delta_ops.orchestration` rejects this Dagster
     from dagster._core.definitions.asset_check_evaluation import AssetCheckEvaluation
     from dagster._utils.warnings import BetaWarning
 

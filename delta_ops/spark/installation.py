@@ -9,9 +9,10 @@ from pathlib import Path
 import pyspark
 
 from delta_ops.errors import MissingDependencyError
-from delta_ops.spark.installed_version import VERSION
+from delta_ops.spark.installed_version import VERSION, version_text
 from delta_ops.spark.session.packages import hadoop_version
 from delta_ops.spark.session.session import java_version
+from delta_ops.spark.versions import CONNECT
 
 _WITHOUT_JARS = "none, PySpark has no jars"
 _SCALA_JAR = re.compile(r"scala-library-(.+)\.jar")
@@ -29,7 +30,10 @@ def installation() -> Iterator[tuple[str, str]]:
         spark = ".".join(map(str, VERSION))
         classes = f"compiled classes for Spark {spark} and Scala {scala}"
         yield "Spark engine", f"in a classic session: {classes}"
-    yield "Spark engine", "over Spark Connect: Spark's public API, because there is no local JVM"
+    reason = "Spark's public API, because there is no local JVM"
+    if VERSION < CONNECT:
+        reason = f"not supported; it needs Spark {version_text(CONNECT)} or later"
+    yield "Spark engine", f"over Spark Connect: {reason}"
 
 
 def _scala_version(jars: Path) -> str | None:

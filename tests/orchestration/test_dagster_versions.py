@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from datetime import UTC, datetime
+from pathlib import Path
 
 import dagster as dg
 import pytest
@@ -38,6 +42,22 @@ def test_an_old_dagster_is_refused_in_one_sentence() -> None:
         match=r"^delta_ops.orchestration needs Dagster 1\.10 or later, and Dagster 1\.9\.13 is",
     ):
         require_dagster(OLDEST, "delta_ops.orchestration", "1.9.13")
+
+
+def test_the_import_on_an_old_dagster_ends_with_this_sentence(tmp_path: Path) -> None:
+    (tmp_path / "dagster").mkdir()
+    (tmp_path / "dagster" / "__init__.py").write_text('__version__ = "1.8.0"\n')
+    path = os.pathsep.join([str(tmp_path), *sys.path])
+    done = subprocess.run(
+        [sys.executable, "-c", "import delta_ops.orchestration"],
+        check=False,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+    assert done.stderr.splitlines()[-1].startswith(
+        "delta_ops.errors.MissingDependencyError: delta_ops.orchestration needs Dagster 1.10 or "
+    )
 
 
 def test_components_are_refused_by_name_before_1_12() -> None:

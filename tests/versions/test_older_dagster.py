@@ -12,6 +12,7 @@ from tests.versions.environments import COMPONENTS, DAGSTER, dagster_python, run
 LOWEST = "1.10"
 FILES = (
     "test_partitions_and_changes",
+    "test_reruns",
     "test_run_retries",
     "test_maintenance_sensor",
     "test_resources",
