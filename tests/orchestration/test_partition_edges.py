@@ -102,7 +102,7 @@ def test_an_empty_range_of_partitions_is_one_sentence(
         dg.materialize([days], resources=resources, instance=instance, tags=tags)
 
 
-@pytest.mark.skipif(VERSION < (1, 11), reason="this Dagster builds no context with partitions")
+@pytest.mark.skipif(VERSION < (1, 12, 22), reason="this Dagster builds no context with partitions")
 def test_a_context_with_a_partition_needs_its_definition(tmp_path: Path) -> None:
     context = dg.build_output_context(
         asset_key="t", partition_key="a", definition_metadata={"partition_expr": "day"}
@@ -118,7 +118,7 @@ def test_a_context_with_a_partition_needs_its_definition(tmp_path: Path) -> None
         pytest.param(
             "a",
             marks=pytest.mark.skipif(
-                VERSION < (1, 11), reason="this Dagster builds no context with partitions"
+                VERSION < (1, 12, 22), reason="this Dagster builds no context with partitions"
             ),
         ),
     ],

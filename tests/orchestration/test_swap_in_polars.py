@@ -150,7 +150,9 @@ def test_the_default_of_base_dir_is_the_storage_of_the_instance(
         MANAGER().log("leaves")
 
 
-@pytest.mark.skipif(VERSION < (1, 11), reason="this Dagster runs no asset with an enum in metadata")
+@pytest.mark.skipif(
+    VERSION < (1, 12, 22), reason="this Dagster runs no asset with an enum in metadata"
+)
 def test_events_have_the_names_of_the_other_integration(
     tmp_path: Path, instance: dg.DagsterInstance
 ) -> None:

@@ -121,7 +121,7 @@ def test_a_field_of_dagster_polars_that_cannot_be_honoured_is_refused(
             {"mode": dagster_delta.WriteMode.create_or_replace},
             "choose append, overwrite",
             marks=pytest.mark.skipif(
-                VERSION < (1, 11), reason="this Dagster runs no asset with an enum in metadata"
+                VERSION < (1, 12, 22), reason="this Dagster runs no asset with an enum in metadata"
             ),
         ),
         (DELTA, {"merge_operations_config": {"a": "b"}}, "choose from when_not_matched_insert"),
