@@ -30,6 +30,7 @@ def test_z_order_takes_the_bits_of_the_ranks_in_turn(num_axes: int, data: st.Dat
     assert places([np.array([rank], np.uint32) for rank in row], "zorder").tolist() == [expected]
 
 
+@pytest.mark.full
 @given(st.integers(2, 8), st.data())
 def test_different_ranks_have_different_places(num_axes: int, data: st.DataObject) -> None:
     rank = st.integers(0, 2 ** axis_bits(num_axes) - 1)

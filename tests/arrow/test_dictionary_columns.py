@@ -43,6 +43,7 @@ def all_encoded(monkeypatch: pytest.MonkeyPatch) -> None:
     encode_all(monkeypatch)
 
 
+@pytest.mark.full
 @settings(max_examples=200)
 @given(
     dictionary=st.lists(TEXTS, min_size=4, max_size=6),
@@ -318,6 +319,7 @@ def test_categories_of_other_writers_are_plain_strings(
     assert sorted(found, key=str) == sorted(left, key=str)
 
 
+@pytest.mark.full
 def test_files_have_the_row_groups_that_they_have_with_plain_strings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -48,7 +48,7 @@ def outcome(text: str, listed: list[dict[str, Any]]) -> pa.Array:
     return found
 
 
-@pytest.mark.some_cases(12)
+@pytest.mark.some_cases(60)
 @pytest.mark.parametrize("text", TEXTS)
 def test_a_row_has_the_same_value_alone_and_among_others(text: str) -> None:
     alone: list[Any] = []

@@ -117,6 +117,7 @@ def test_unreadable_tables_are_named_without_a_credential(
     assert options["secret"] not in f"{failure.value!r}"
 
 
+@pytest.mark.full
 def test_maintenance_only_reads_another_bucket(source: DeltaLog, s3_server: S3Server) -> None:
     clone = DeltaLog(f"s3://{s3_server.new_bucket()}/clone", s3_server.storage_options)
     shallow_clone(source.snapshot(), clone, prefix_naming(source.uri))

@@ -117,6 +117,7 @@ def test_a_file_that_takes_more_memory_than_there_is_need_not_be_restored(tmp_pa
     assert "restore" not in reported
 
 
+@pytest.mark.full
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit of memory is Linux's")
 def test_a_checkpoint_that_takes_more_memory_than_there_is_is_not_to_be_deleted(
     tmp_path: Path,

@@ -230,6 +230,7 @@ def drop_beside(place: Path, number: int, act: Callable[[], None]) -> str:
     return "dropped"
 
 
+@pytest.mark.full
 def test_one_of_two_concurrent_drops_stops_and_no_new_table_loses_a_file(
     root: Path, tmp_path: Path
 ) -> None:
@@ -260,6 +261,7 @@ def test_one_of_two_concurrent_drops_stops_and_no_new_table_loses_a_file(
     }
 
 
+@pytest.mark.full
 def test_a_drop_that_was_taken_over_stops(root: Path, tmp_path: Path) -> None:
     """The user wrongly believed that a slow drop's process had ended."""
     firsts = []

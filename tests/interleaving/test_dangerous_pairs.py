@@ -39,6 +39,7 @@ LOST_GROUP = Meeting(("delete-row", "optimize", "delete-partition"))
 WIDENED = [pair(other, "widen") for other in ("append", "update-row", "merge-rows", "restore")]
 
 
+@pytest.mark.full
 def test_every_order_of_a_type_widening_and_a_change_keeps_every_promise(
     report: Callable[[str], None],
 ) -> None:

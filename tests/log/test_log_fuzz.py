@@ -117,6 +117,7 @@ def test_a_damaged_hint_is_only_a_hint(root: Path) -> None:
     assert refused == 0
 
 
+@pytest.mark.full
 def test_a_damaged_checksum_leads_to_no_wrong_answer(root: Path) -> None:
     read, _ = check_reads_right_or_refuses(root, f"{1:020d}.crc", mutate, 2, 60)
     assert read > 0

@@ -120,6 +120,7 @@ def test_opening_a_table_reads_only_columns_without_files_of_each_row_group(
     assert kinds(requests)["GET"] == hint + footer + ranges
 
 
+@pytest.mark.full
 def test_a_footer_longer_than_most_takes_one_more_request(
     s3_server: S3Server, tmp_path: Path
 ) -> None:
@@ -139,6 +140,7 @@ def test_looking_for_what_is_new_takes_one_listing(s3_server: S3Server, tmp_path
     assert kinds(requests) == {"LIST": 1}
 
 
+@pytest.mark.full
 def test_commits_are_read_at_the_same_time(s3_server: S3Server, tmp_path: Path) -> None:
     log = uploaded(s3_server, checkpoint_of(tmp_path, 1), 1, num_after=48)
     log.snapshot()

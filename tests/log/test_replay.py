@@ -114,6 +114,7 @@ def test_replay_equals_the_model_and_a_checkpoint_at_any_version_changes_nothing
     check_replay(commits, checkpoint_at)
 
 
+@pytest.mark.full
 @given(commits=histories(), group=st.integers(1, 1500), share=st.sampled_from([1, 16]))
 @settings(max_examples=30, deadline=None)
 def test_replay_in_groups_equals_the_model(

@@ -106,6 +106,7 @@ def test_reads_that_never_end_hold_up_no_other_table(
     assert found == [commits] * 3
 
 
+@pytest.mark.full
 def test_a_checkpoint_on_a_disk_that_is_never_read_holds_up_no_other_table(tmp_path: Path) -> None:
     num_files, readers = 20_000, 2 * pa.io_thread_count()
     for name in ("slow", "other"):

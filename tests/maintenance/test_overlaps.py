@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from statistics import median
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -76,6 +77,7 @@ def test_no_value_of_what_is_rewritten_is_in_too_many_files(given: list[File]) -
     assert max(depths(given, chosen), default=0) <= MOST_DEPTH
 
 
+@pytest.mark.full
 @given(files())
 def test_nothing_is_chosen_where_nothing_is_in_the_way(given: list[File]) -> None:
     if max(depths(given, []), default=0) <= MOST_DEPTH:

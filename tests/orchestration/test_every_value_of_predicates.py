@@ -49,6 +49,7 @@ def numbers_of(value: Any, stored: list[Any], data_type: DataType) -> list[int]:
     return [n for n, each in enumerate(stored) if is_found(value, each, data_type)]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("make", "key", "table"),
     [

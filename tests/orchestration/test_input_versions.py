@@ -84,6 +84,7 @@ class Assets:
         assert job.execute_in_process(instance=self.instance, run_config=run_config).success
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("kind", "has_layout"),
     [

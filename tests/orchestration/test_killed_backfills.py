@@ -154,6 +154,7 @@ def check_runs(lake: Lake, rerun: str) -> None:
     lake.check()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("rerun", [pytest.param("all", marks=pytest.mark.full), "backfill"])
 @pytest.mark.parametrize(
     ("kind", "point"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, begin
@@ -40,6 +41,7 @@ def test_delta_spark_and_deltalake_read_the_same_table_afterwards(
     assert delta_spark.warnings == ""
 
 
+@pytest.mark.full
 def test_delta_spark_does_read_it_in_place_of_the_commits(
     delta_spark: DeltaSpark, tmp_path: Path
 ) -> None:

@@ -59,6 +59,7 @@ def test_a_clone_by_delta_spark_has_the_same_rows_in_every_version(
     assert content_of(source) == before
 
 
+@pytest.mark.full
 def test_delta_spark_takes_steps_up_from_the_root_of_the_table_too(
     delta_spark: DeltaSpark, tmp_path: Path
 ) -> None:

@@ -260,6 +260,7 @@ def test_files_are_judged_rightly_whatever_their_statistics(
     check(predicate, judged)
 
 
+@pytest.mark.full
 @settings(max_examples=50, deadline=None)
 @given(predicates(), st.lists(judged_files(), min_size=2, max_size=4))
 def test_a_file_is_judged_as_it_would_be_alone(predicate: Predicate, judged: list[Judged]) -> None:
@@ -268,6 +269,7 @@ def test_a_file_is_judged_as_it_would_be_alone(predicate: Predicate, judged: lis
         assert judge(question, predicate, judged) == alone
 
 
+@pytest.mark.full
 @settings(max_examples=50, deadline=None)
 @given(st.lists(judged_files(), min_size=1, max_size=4))
 def test_statistics_say_the_same_read_at_once_as_one_by_one(judged: list[Judged]) -> None:

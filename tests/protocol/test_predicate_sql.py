@@ -342,6 +342,7 @@ def test_depth_without_end_is_refused(text: str) -> None:
         parse_predicate(text)
 
 
+@pytest.mark.full
 def test_a_long_text_is_no_deep_one() -> None:
     text = " OR ".join(f"a = {number}" for number in range(3000))
     parsed = parse_predicate(text)

@@ -107,6 +107,7 @@ def test_written_literals_keep_their_meaning(value: Any) -> None:
     assert VariantUtils.to_python(written, metadata) == value
 
 
+@pytest.mark.full
 @settings(deadline=None)
 @given(st.dictionaries(st.text(max_size=4), values, max_size=4))
 def test_an_object_is_split_into_its_fields(value: dict[str, Any]) -> None:

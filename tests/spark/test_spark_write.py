@@ -54,6 +54,7 @@ def stats_of(root: Path) -> list[dict[str, Any]]:
     return [json.loads(add.stats or "") for add in DeltaLog(root).snapshot().add_files()]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "partition_by",
     [pytest.param([], marks=pytest.mark.full), ["p"]],
@@ -256,6 +257,7 @@ def test_the_same_txn_writes_once_and_computes_no_row_again(
     assert files_under(tmp_path) == before
 
 
+@pytest.mark.full
 def test_files_of_a_txn_that_another_run_committed_meanwhile_are_deleted(
     tmp_path: Path, spark: SparkSession, letters: DataFrame
 ) -> None:

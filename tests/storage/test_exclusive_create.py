@@ -70,6 +70,7 @@ def uploads_under_way(server: S3Server, storage: Storage) -> list[object]:
     return fs.call_s3("list_multipart_uploads", Bucket=bucket).get("Uploads", [])  # type: ignore[no-any-return]
 
 
+@pytest.mark.full
 def test_a_conflict_is_no_answer_and_the_request_is_sent_again(
     impatient: Storage, s3_server: S3Server
 ) -> None:
@@ -300,6 +301,7 @@ def test_blocks_of_two_writers_do_not_mix(on_azure: Storage) -> None:
     assert set(on_azure.read(PATH)) == {0}
 
 
+@pytest.mark.full
 def test_an_upload_that_is_under_way_is_no_existing_file(on_azure: Storage) -> None:
     """Azurite rejects a blob that has uncommitted blocks, and does not list it."""
 

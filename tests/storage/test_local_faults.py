@@ -319,6 +319,7 @@ def test_a_write_killed_at_any_step_is_there_whole_or_not_at_all(
     assert all(not stray and listed for _, stray, listed in outcomes)
 
 
+@pytest.mark.full
 def test_writers_killed_at_any_moment_leave_whole_files_and_others_go_on(tmp_path: Path) -> None:
     result = run(
         """

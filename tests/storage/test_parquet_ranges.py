@@ -107,6 +107,7 @@ def test_distant_columns_are_requested_separately_and_near_columns_together() ->
     assert separate.num_bytes < len(content) / 2
 
 
+@pytest.mark.full
 def test_a_long_range_is_requested_in_parts() -> None:
     content = parquet(250_000, 250_000)
     storage = put(content)

@@ -105,6 +105,7 @@ def test_a_store_that_does_not_know_the_condition_is_refused(s3_server: S3Server
         storage.create(PATH, b"")
 
 
+@pytest.mark.full
 def test_a_store_that_ignores_the_condition_of_parts_gets_a_file_by_one_request(
     s3_server: S3Server,
 ) -> None:

@@ -356,6 +356,7 @@ def test_threads_at_once_keep_everything(kept: KeptRanges, monkeypatch: pytest.M
     assert [kept.load(start, start + 4) for start in starts] == [b"data"] * 64
 
 
+@pytest.mark.full
 def test_a_stopped_lock_holder_blocks_nobody(kept: KeptRanges, directory: Path) -> None:
     kept.keep({(0, 4): b"data"})
     program = """

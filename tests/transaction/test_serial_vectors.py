@@ -156,6 +156,7 @@ def test_pairs_come_to_what_a_serial_order_gives(
     assert outcomes == {1, 2}
 
 
+@pytest.mark.full
 def test_triples_come_to_what_a_serial_order_gives(template: DeltaLog) -> None:
     triples = list(product(OPERATIONS, repeat=3))
     for triple in seeded(7).sample(triples, 12):

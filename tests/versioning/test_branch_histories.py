@@ -249,6 +249,7 @@ def run(history: History, steps: int) -> None:
     history.validate_in_deltalake()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("case", [0, pytest.param(1, marks=pytest.mark.full)])
 def test_a_short_history_keeps_all_rows(case: int, tmp_path: Path) -> None:
     run(History(tmp_path / "t", seeded(case)), 30)

@@ -421,6 +421,7 @@ def with_a_commit(root: Path) -> DeltaLog:
     return log
 
 
+@pytest.mark.full
 def test_a_commit_to_the_branch_at_any_call_is_published_or_rejected(
     tmp_path: Path,
 ) -> None:
@@ -443,6 +444,7 @@ def test_a_commit_to_the_branch_at_any_call_is_published_or_rejected(
     assert outcomes == {True, False}
 
 
+@pytest.mark.full
 def test_a_second_publication_at_any_call_of_the_first_changes_nothing(tmp_path: Path) -> None:
     versions = []
     act: Callable[[DeltaLog], object] = lambda log: versions.append(publish(log, "x").version)  # noqa: E731
@@ -452,6 +454,7 @@ def test_a_second_publication_at_any_call_of_the_first_changes_nothing(tmp_path:
     assert set(versions) == {1}
 
 
+@pytest.mark.full
 def test_an_append_to_main_at_any_call_of_a_publication_comes_after_it_or_stops_it(
     tmp_path: Path,
 ) -> None:
