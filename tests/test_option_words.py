@@ -44,12 +44,17 @@ from delta_ops.spark.delta_format.options import OPTIONS
 from delta_ops.storage.concurrency import run_parallel
 
 PACKAGE = Path(__file__).resolve().parents[1] / "delta_ops"
-TREES = {path: ast.parse(path.read_text()) for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+def trees() -> Iterator[tuple[Path, ast.Module]]:
+    """Every module, parsed."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        yield path, ast.parse(path.read_text())
 
 
 def named_options() -> Iterator[str]:
     """The options that messages name."""
-    for tree in TREES.values():
+    for _, tree in trees():
         for node in ast.walk(tree):
             match node:
                 case ast.Call(func=ast.Name(id="option"), args=[ast.Constant(value=str(name)), *_]):
@@ -182,7 +187,7 @@ def test_messages_take_the_names_of_options_from_the_table() -> None:
     plain = "|".join(name for name in names if "_" in name)
     named = re.compile(rf"(?<![{{\w])(?:({'|'.join(names)})=|({plain})\b)")
     found = []
-    for path, tree in TREES.items():
+    for path, tree in trees():
         place = path.relative_to(PACKAGE)
         if not {*place.parts} & {*SURFACES}:
             known = OF_ONE_CALLER.get(place.as_posix(), set())
