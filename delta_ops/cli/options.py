@@ -34,8 +34,8 @@ def storage_options_option(command: F) -> F:
         metavar="KEY=VALUE",
         callback=_storage_options,
         help=(
-            "An option of the store, such as AWS_PROFILE=etl; may be repeated. Keep "
-            "credentials in the environment, where other users cannot see them."
+            "Store option, such as AWS_PROFILE=etl; may be repeated. Keep credentials in the "
+            "environment."
         ),
     )(command)
 

@@ -104,7 +104,7 @@ def _restore_text(result: RestoreResult) -> str:
 
 @click.command("revert")
 @table_argument
-@click.argument("version", type=click.IntRange(min=0))
+@click.argument("version", metavar="VERSION", type=click.IntRange(min=0))
 @busy_options
 @dry_run_option
 @json_option

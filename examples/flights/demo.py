@@ -20,6 +20,7 @@ from rich.table import Table
 from delta_ops.errors import DeltaOpsError
 from delta_ops.maintenance import plan_maintenance
 from delta_ops.orchestration import maintenance_config
+from delta_ops.units import size_text
 from examples.flights.accounting import account
 from examples.flights.jobs import DayRun, ingest_runs, pending_files, refresh_runs
 from examples.flights.settings import first_day
@@ -183,19 +184,21 @@ def maintain(definitions: Any) -> list[str]:
 def report(definitions: Any, maintenance: list[str]) -> bool:
     """Print the tables, the maintenance, and the account; return whether it balances."""
     shown = Table(title="Tables", title_justify="left")
-    for column in ("table", "version", "rows", "files", "MB", "checkpoint", "due"):
-        shown.add_column(column, justify="left" if column in ("table", "due") else "right")
+    for column in ("table", "version", "rows", "files", "size", "checkpoint", "due"):
+        is_text = column in ("table", "due")
+        shown.add_column(
+            column, justify="left" if is_text else "right", no_wrap=column in ("table", "size")
+        )
     for table in (*definitions.TABLES, definitions.WEATHER):
         snapshot = table.log().snapshot()
         rows = sum(snapshot.files(["num_records"])["num_records"].to_pylist())
         checkpoint = "" if snapshot.checkpoint is None else str(snapshot.checkpoint.version)
-        megabytes = f"{snapshot.size_bytes / 1e6:.2f}"
         shown.add_row(
             table.name,
             str(snapshot.version),
             f"{rows:,}",
             str(snapshot.num_files),
-            megabytes,
+            size_text(snapshot.size_bytes),
             checkpoint,
             ", ".join(plan_maintenance(table.log()).operations),
         )
@@ -227,7 +230,7 @@ def show_next_steps(definitions: Any) -> None:
     lines += [
         "",
         "Next: make dev, and open",
-        f"  {_UI}/assets/weather: its versions, and the checks that say what it needs",
+        f"  {_UI}/assets/weather: its card, its versions, and the check of its health",
         f"  {_UI}/locations/delta_ops/jobs/delta_maintenance: Launchpad, Launch Run do it",
         f"  {_UI}/automation: turn on arrivals and late_records, then "
         + ("run make demo-file" if definitions.GENERATED else "put a file of flights"),

@@ -30,10 +30,29 @@ from examples.flights.sources import InputError, InputFile
 
 # A run whose process died is retried; `dagster.yaml` disables retries of step errors.
 _TAGS = {"dagster/max_retries": "2"}
-ingest_job = dg.define_asset_job("ingest_flights", [flights_raw, flights_quarantine], tags=_TAGS)
-refresh_job = dg.define_asset_job("refresh_flights", [flights, delay_by_origin], tags=_TAGS)
-quarantine_job = dg.define_asset_job("refresh_quarantine", [flights_quarantine], tags=_TAGS)
-check_job = dg.define_asset_job("check_tables", dg.AssetSelection.all_asset_checks())
+ingest_job = dg.define_asset_job(
+    "ingest_flights",
+    [flights_raw, flights_quarantine],
+    description="Reads the files of some days into tables.",
+    tags=_TAGS,
+)
+refresh_job = dg.define_asset_job(
+    "refresh_flights",
+    [flights, delay_by_origin],
+    description="Computes the flights and delays of some days again.",
+    tags=_TAGS,
+)
+quarantine_job = dg.define_asset_job(
+    "refresh_quarantine",
+    [flights_quarantine],
+    description="Collects the bad records of some days again.",
+    tags=_TAGS,
+)
+check_job = dg.define_asset_job(
+    "check_tables",
+    dg.AssetSelection.all_asset_checks(),
+    description="Runs the checks of all tables.",
+)
 
 UNFINISHED = [
     dg.DagsterRunStatus.QUEUED,
@@ -165,7 +184,11 @@ def arrivals(
     return dg.SensorResult(run_requests=requests, skip_reason=None if requests else reason)
 
 
-@dg.sensor(jobs=[refresh_job, quarantine_job], minimum_interval_seconds=30)
+@dg.sensor(
+    jobs=[refresh_job, quarantine_job],
+    minimum_interval_seconds=30,
+    description="Materializes again the days of new or corrected records.",
+)
 def late_records(
     context: dg.SensorEvaluationContext, delta_log: DeltaLogResource
 ) -> dg.SensorResult:

@@ -168,7 +168,7 @@ def test_an_asset_page_has_plots_of_the_table(page: Page, screenshots: Path) -> 
     page.screenshot(path=screenshots / "plots.png", animations="disabled")
 
 
-def test_an_own_check_comes_first_and_health_links_to_its_cure(
+def test_an_own_check_is_beside_health_and_health_links_to_its_cure(
     page: Page, screenshots: Path
 ) -> None:
     page.goto("/assets/orders?view=checks")
