@@ -19,6 +19,8 @@ from delta_ops.protocol.arrow_values import array_of, numpy_of, scalar
 
 MAX_BYTES = 2**31 - 1
 """Maximum bytes of string data in one array, which has 32-bit offsets."""
+_SHORT_BYTES = 32
+"""The size of strings that are all this short is not looked up for each row."""
 
 
 def is_encoded(data_type: pa.DataType) -> bool:
@@ -47,6 +49,8 @@ def decoded_bytes(rows: pa.RecordBatch) -> int:
 
 def fit_in_array(values: Any) -> bool:
     """Return whether the decoded strings fit in one array."""
+    if values.dictionary.nbytes * len(values) <= MAX_BYTES:
+        return True
     longest = pc.max(pc.binary_length(values.dictionary)).as_py() or 0
     return longest * len(values) <= MAX_BYTES or _bytes_of(values) <= MAX_BYTES
 
@@ -54,7 +58,11 @@ def fit_in_array(values: Any) -> bool:
 def _bytes_of(values: Any) -> int:
     if not is_encoded(values.type):
         return int(values.nbytes)
-    lengths = numpy_of(pc.fill_null(pc.binary_length(values.dictionary), scalar(0, pa.int32())))
+    found = pc.binary_length(values.dictionary)
+    longest = pc.max(found).as_py() or 0
+    if longest <= _SHORT_BYTES:
+        return longest * len(values) + int(values.indices.nbytes)
+    lengths = numpy_of(pc.fill_null(found, scalar(0, pa.int32())))
     numbers = values.indices.drop_null() if values.null_count else values.indices
     return int(lengths.take(numpy_of(numbers)).sum(dtype=np.int64)) + int(values.indices.nbytes)
 

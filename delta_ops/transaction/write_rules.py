@@ -20,7 +20,7 @@ from delta_ops.protocol.columns.mapping import physical_name, rename_columns
 from delta_ops.protocol.file_paths import canonical_texts, is_absolute
 from delta_ops.protocol.properties.table_properties import table_properties_from_configuration
 from delta_ops.protocol.schema import DataType, StructField, StructType
-from delta_ops.protocol.stats.file_stats import parse_stats
+from delta_ops.protocol.stats.file_stats import num_records
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.protocol.values.partition_values import parse
 from delta_ops.storage.parquet_ranges import stored_schema
@@ -212,10 +212,10 @@ def num_rows(files: Iterable[AddFile]) -> int | None:
     """The number of live rows in files; None if a file has no row count in its statistics."""
     total = 0
     for add in files:
-        stats = parse_stats(add.stats)
-        if stats is None or stats.num_records is None:
+        found = num_records(add.stats)
+        if found is None:
             return None
-        total += stats.num_records
+        total += found
         total -= add.deletion_vector.cardinality if add.deletion_vector else 0
     return total
 

@@ -16,6 +16,7 @@ import delta_ops.arrow as da
 from delta_ops import DeltaLog, col
 from delta_ops.arrow.read.dictionary_pages import repeated_texts
 from delta_ops.errors import DataFileError
+from delta_ops.maintenance import optimize
 from delta_ops.protocol.schema.arrow_types import schema_from_arrow
 from tests.arrow.foreign_table import create, data_file, inline_vector
 
@@ -61,6 +62,29 @@ def test_dictionaries_of_other_writers_are_read_as_strings(tmp_path: Path) -> No
     assert pq.read_metadata(place).created_by.startswith("parquet-by-others")
     assert not chosen(place)
     assert da.to_table(log).equals(rows)
+
+
+def test_each_file_is_read_as_its_own_footer_says(tmp_path: Path) -> None:
+    """A file is first opened like the file before."""
+    few, unique = (
+        [f"{text} {i % n}" for i in range(ROWS)] for text, n in (("few", 10), ("", ROWS))
+    )
+    parts = {
+        "1": pa.table({"a": few, "b": unique, "n": range(ROWS)}),
+        "2": pa.table({"b": few, "n": range(ROWS), "a": unique}),
+        "3": pa.table({"a": unique, "b": unique, "n": range(ROWS)}),
+        "4": pa.table({"a": few, "b": few, "n": range(ROWS)}),
+        "5": pa.table({"a": few[:5], "b": few[:5], "n": range(5)}),
+        "6": pa.table({"a": few, "b": few, "n": range(ROWS)}),
+    }
+    adds = [data_file(tmp_path, f"{name}.parquet", rows) for name, rows in parts.items()]
+    log = create(tmp_path, schema_from_arrow(parts["1"].schema), adds)
+    place = tmp_path / "4.parquet"
+    place.write_bytes(place.read_bytes().replace(b"parquet-cpp-arrow", b"parquet-by-others"))
+    expected = pa.concat_tables([rows.select(["a", "b", "n"]) for rows in parts.values()])
+    assert da.to_table(log).equals(expected)
+    assert optimize(log, target_size=1 << 30).files_added == 1
+    assert da.to_table(log).equals(expected)
 
 
 def test_small_row_groups_are_read_together(tmp_path: Path) -> None:
@@ -122,8 +146,9 @@ def test_strings_that_swell_come_in_small_batches(tmp_path: Path) -> None:
 def test_a_damaged_footer_is_an_error_and_no_end_of_the_process(tmp_path: Path) -> None:
     """Arrow aborts the process when it reads a column of an inconsistent footer."""
     rows = pa.table({"few": [f"value {i % 50}" for i in range(ROWS)], "number": list(range(ROWS))})
-    log = table_of(tmp_path, rows)
-    place = tmp_path / "a.parquet"
+    adds = [data_file(tmp_path, name, rows) for name in ("a.parquet", "b.parquet")]
+    log = create(tmp_path, schema_from_arrow(rows.schema), adds)
+    place = tmp_path / "b.parquet"  # opened like the first file
     sound = place.read_bytes()
     footer = int.from_bytes(sound[-8:-4], "little")
     chance, failed = random.Random(0), 0

@@ -9,7 +9,7 @@ else is fetched from a store.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from pyroaring import BitMap64
 
 from delta_ops.arrow.acero import evaluate
-from delta_ops.arrow.dictionary_columns import batch_of, is_encoded
+from delta_ops.arrow.dictionary_columns import batch_of, fit_in_array, is_encoded
 from delta_ops.arrow.nesting import convert_in_pieces, has_views
 from delta_ops.arrow.read.file_columns import OtherTypeError
 from delta_ops.arrow.read.file_rows import FileRows, read_rows
@@ -152,12 +152,12 @@ def _table_rows(
         nulls = [pa.nulls(rows.num_rows, each.type) for each in of_file]
         return [_join_columns(scan, nulls, rows.num_rows, values)]
     read = rows.columns.schema
-    if not values and scan.columns.are_as_read(read):
+    columns = scan.columns
+    if rows.texts and scan.encoded and _are_texts(read, rows.texts):
+        columns = scan.encoded
+    if not values and columns.are_as_read(read) and _fit_in_arrays(rows.columns, rows.texts):
         # Files may be small and many; building a new batch is slow compared with reading it.
         return [rows.columns.replace_schema_metadata(None) if read.metadata else rows.columns]
-    columns = scan.columns
-    if scan.encoded and all(each.name in rows.texts for each in read if is_encoded(each.type)):
-        columns = scan.encoded
     to_columns = columns.converter(read)
     return convert_in_pieces(
         rows.columns,
@@ -165,6 +165,16 @@ def _table_rows(
             scan, to_columns(batch.columns, len(batch)), len(batch), values
         ),
     )
+
+
+def _are_texts(read: pa.Schema, texts: Collection[str]) -> bool:
+    """Return whether we chose to read all dictionary columns as dictionaries."""
+    return all(each.name in texts for each in read if is_encoded(each.type))
+
+
+def _fit_in_arrays(columns: pa.RecordBatch, texts: Iterable[str]) -> bool:
+    """Return whether the strings that we chose to read as dictionaries may stay so."""
+    return all(fit_in_array(columns[name]) for name in texts)
 
 
 def _join_columns(

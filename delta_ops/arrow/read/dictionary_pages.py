@@ -11,6 +11,7 @@ dictionary indices and build the strings at the end, and less if few of the rows
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -30,6 +31,17 @@ _WITHOUT_REPEATS = ("parquet-cpp-arrow version", "parquet-mr version", "parquet-
 _NUMBER_BYTES = 3
 """Bytes for each value. A plain string takes four bytes and its length; an index takes up to two,
 plus a share of the dictionary."""
+
+
+@dataclass(slots=True)
+class LatestTexts:
+    """The leaves that were read as dictionaries in the latest file.
+
+    Most files of a table are alike, so the next file is opened with the same leaves. It is opened
+    again if its footer says otherwise. Several threads may read and replace the leaves.
+    """
+
+    leaves: list[int] = field(default_factory=list)
 
 
 def repeated_texts(

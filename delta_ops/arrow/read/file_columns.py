@@ -121,7 +121,7 @@ class FileColumns:
         )
 
     def _are_as_read(self, read: pa.Schema) -> bool:
-        wanted, name_in_file = arrow_schema_from_schema(self.schema), _naming(self.mode)
+        wanted, name_in_file = pa.schema(self._wanted_fields(list(read))), _naming(self.mode)
         return (
             all(name_in_file(each) == each.name for each in self.schema.fields)
             and read.remove_metadata().equals(wanted, check_metadata=True)

@@ -75,7 +75,8 @@ def read_rows(scan: FileScan, stored: StoredFile, use_threads: bool) -> Iterator
     least_rows = SOME_ROWS if scan.encoded else MANY_ROWS
     if storage.has_native_input:
         source = storage.open_input(path)
-        with closing(open_parquet(source)) as file:
+        expected = scan.latest_texts.leaves
+        with closing(open_parquet(source, dictionaries=expected)) as file:
             metadata, size = file.metadata, source.size()
             leaves, chunk_numbers = _leaves_in(scan, file.schema_arrow, metadata)
             if metadata.num_row_groups == 1 and size <= _SMALL_BYTES:
@@ -86,7 +87,8 @@ def read_rows(scan: FileScan, stored: StoredFile, use_threads: bool) -> Iterator
             texts = repeated_texts(metadata, chunk_numbers, groups, least_rows)
             is_large = size > _LARGE_GROUP_BYTES
             buffer_bytes = _buffer_bytes(metadata, leaves, groups) if is_large else 0
-            reopens = bool(texts or buffer_bytes)
+            scan.latest_texts.leaves = texts
+            reopens = bool(texts != expected or buffer_bytes)
             rows = open_parquet(source, metadata, texts, buffer_bytes) if reopens else file
             names = _names_of(texts, metadata) if scan.encoded else frozenset()
             yield from _rows_of_groups(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyroaring import BitMap64
 
+from delta_ops.arrow.read.dictionary_pages import LatestTexts
 from delta_ops.arrow.read.file_columns import FileColumns
 from delta_ops.arrow.read.row_groups import ChooseRowGroups
 from delta_ops.log.outside_files import TableFiles
@@ -71,3 +72,6 @@ class FileScan:
     """An Arrow expression that is true for the wanted rows; None means all rows."""
     row_groups: ChooseRowGroups | None = None
     """Chooses the row groups that can hold wanted rows; None means all."""
+    latest_texts: LatestTexts = field(
+        init=False, repr=False, compare=False, default_factory=LatestTexts
+    )
