@@ -60,6 +60,7 @@ from delta_ops.orchestration.policies.policy import MaintenancePolicy
 from delta_ops.orchestration.publish.publish_asset import build_publish_asset
 from delta_ops.orchestration.publish.release_asset import build_release_asset
 from delta_ops.orchestration.resources import DeltaLogResource
+from delta_ops.orchestration.session_resource import DeltaSessionResource, StagedStep
 from delta_ops.orchestration.streams import run_available_now
 from delta_ops.orchestration.tables import TableRef, add_table_metadata, external_table
 
@@ -67,6 +68,7 @@ __all__ = [
     "ChangedValues",
     "DeltaIOManager",
     "DeltaLogResource",
+    "DeltaSessionResource",
     "FleetConfig",
     "FleetMaintenanceConfig",
     "Idempotency",
@@ -76,6 +78,7 @@ __all__ = [
     "RestoreConfig",
     "RevertConfig",
     "SourcePart",
+    "StagedStep",
     "TableRead",
     "TableRef",
     "TypeHandler",

@@ -67,6 +67,36 @@ def output_name(context: dg.OutputContext) -> str:
         return "the output"
 
 
+def running_op(
+    context: dg.OpExecutionContext | dg.AssetExecutionContext,
+) -> dg.OpExecutionContext | None:
+    """The context of the op that runs; None if a unit test has called the op without a run."""
+    op: Any = context
+    op = getattr(op, "op_execution_context", op)
+    try:
+        op.get_step_execution_context()
+    except dg.DagsterError:
+        return None
+    running: dg.OpExecutionContext = op
+    return running
+
+
+def step_key(context: dg.OpExecutionContext) -> str:
+    """The key of the step that an op runs in; a dynamic step has its mapping key."""
+    return context.get_step_execution_context().step.key
+
+
+def leaves_out_steps(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
+    """Whether a run executes some steps of its job, and takes the outputs of others from a parent.
+
+    Some runs of all steps list all steps.
+    """
+    if not run.step_keys_to_execute or run.execution_plan_snapshot_id is None:
+        return False
+    plan = instance.get_execution_plan_snapshot(run.execution_plan_snapshot_id)
+    return not {step.key for step in plan.steps}.issubset(run.step_keys_to_execute)
+
+
 def output_key(context: dg.OutputContext) -> dg.AssetKey:
     """The asset of an output; for an op's output without an asset, its step and its name."""
     if context.has_asset_key:

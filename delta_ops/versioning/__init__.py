@@ -28,7 +28,12 @@ from delta_ops.versioning.releases.release_set import (
     open_release,
 )
 from delta_ops.versioning.session_commit import SessionResult
-from delta_ops.versioning.sessions import begin_session, list_sessions, open_session
+from delta_ops.versioning.sessions import (
+    begin_session,
+    join_session,
+    list_sessions,
+    open_session,
+)
 from delta_ops.versioning.tags import create_tag, delete_tag, list_tags
 from delta_ops.versioning.verify_refs import RefAtRisk, VerifiedRef, verify_refs
 from delta_ops.versioning.write_session import SessionStatus, SessionStep, WriteSession
@@ -63,6 +68,7 @@ __all__ = [
     "diff_branch",
     "diff_releases",
     "find_release",
+    "join_session",
     "list_branches",
     "list_releases",
     "list_sessions",

@@ -23,7 +23,14 @@ from delta_ops.errors import CommitConflictError, InvalidRequestError, SessionCo
 from delta_ops.events import OnEvent
 from delta_ops.log import TableOrPlace, log_of
 from delta_ops.log.commit_file import Commit
-from delta_ops.log.refs.session_files import FAILED, Failure, ended_error, record_failure, seal
+from delta_ops.log.refs.session_files import (
+    FAILED,
+    End,
+    Failure,
+    ended_error,
+    record_failure,
+    seal,
+)
 from delta_ops.log.refs.sessions import Fork, fragments_in_order, snapshot_of_session
 from delta_ops.log.same_table import validate_same_table
 from delta_ops.option_words import option
@@ -62,7 +69,7 @@ class SessionResult:
     version: int | None
     """The version of main that has the rows; None if the session changes nothing."""
     already_committed: bool = False
-    """Whether an earlier call had committed the session."""
+    """Whether an earlier call had committed the session, or another session its txn."""
     steps: tuple[str, ...] = ()
     """The steps whose rows were committed, in order; empty if `already_committed`."""
     added_files: int = 0
@@ -78,6 +85,7 @@ class SessionCommit:
     state: SessionState
     expected_steps: Collection[str] | None
     depends_on: Mapping[TableOrPlace, int]
+    txn: tuple[str, int] | None
     user_metadata: str | None
     hooks: Sequence[Hook]
     clock: Clock
@@ -90,9 +98,10 @@ class SessionCommit:
         was_ended = end is not None
         if end is None:
             self._validate_ready()
-            end = state.decide_end("commit", self.clock)
+            end = state.decide_end("commit", self.clock, self.txn)
         if end.decision != "commit":
             raise ended_error(state.log.uri, state.session.id, end.decision)
+        self._validate_txn(end)
         if load_state(state.log, state.session.id) is None:
             # A clean-up had ended the session and deleted its files, or the commit is done.
             return self._find_result()
@@ -106,7 +115,15 @@ class SessionCommit:
         landed = state.landed_version() if was_ended else None
         if landed is not None:
             return self._finish(forks, landed, already=True)
-        return self._commit(forks)
+        return self._commit(forks, end)
+
+    def _validate_txn(self, end: End) -> None:
+        """Reject another txn than that of the call which has ended the session."""
+        if self.txn is not None and self.txn != end.txn:
+            raise InvalidRequestError(
+                f"{self.state.log.uri}: the commit of session {self.state.session.id} has begun "
+                f"with the txn {end.txn}, not {self.txn}; repeat the call without a txn"
+            )
 
     def _find_result(self) -> SessionResult:
         landed = self.state.landed_version()
@@ -122,7 +139,12 @@ class SessionCommit:
         validate_same_table(state.base)
         forks = state.load_forks()
         self._validate_expected(forks)
-        self._prepare(forks)
+        _, net = self._prepare(forks)
+        if self.txn is not None and self.txn[0] in net.txns:
+            raise InvalidRequestError(
+                f"{state.log.uri}: a step of session {state.session.id} has written with the txn "
+                f"{self.txn[0]}; give the commit another application id"
+            )
         for table, version in self.depends_on.items():
             validate_unmoved(table, version)
 
@@ -158,7 +180,7 @@ class SessionCommit:
         validate_feed(base, base, fragments, net, "session")
         return fragments, net
 
-    def _commit(self, forks: Sequence[Fork]) -> SessionResult:
+    def _commit(self, forks: Sequence[Fork], end: End) -> SessionResult:
         state = self.state
         try:
             fragments, net = self._prepare(forks)
@@ -172,6 +194,10 @@ class SessionCommit:
         stage_net_changes(transaction, base, head, net)
         transaction.apply(*(read for each in fragments for read in reads_of(each)))
         transaction.draft.txn_id = session_txn_id(state.session.id)
+        if end.txn is not None:
+            transaction.set_transaction(end.txn)
+            if done := transaction.done_before():  # by another session
+                return self._finish(forks, done.version, already=True)
         try:
             result = transaction.commit(
                 operation=OPERATION,
@@ -195,6 +221,8 @@ class SessionCommit:
                 f"was committed to main since the session began and {error.reason}"
             )
             raise self._error(self._record(error, reason)) from error
+        if result.already_committed:  # another session has committed the txn
+            return self._finish(forks, result.version, already=True)
         return self._finish(forks, result.version, net=net, failed_hooks=result.failed_hooks)
 
     def _record(self, error: CommitConflictError, reason: str) -> Failure:

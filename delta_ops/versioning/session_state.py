@@ -78,9 +78,15 @@ class SessionState:
         """The conflict of the current generation with main; None if there is none."""
         return read_failure(self.log.storage, self.directory)
 
-    def decide_end(self, decision: Decision, clock: Clock) -> End:
-        """End the current generation, unless it has ended; returns the decision that counts."""
-        end = End(id=new_id(), decision=decision, ended_ms=time_by(clock))
+    def decide_end(
+        self, decision: Decision, clock: Clock, txn: tuple[str, int] | None = None
+    ) -> End:
+        """End the current generation, unless it has ended; returns the decision that counts.
+
+        Args:
+            txn: The txn of a commit.
+        """
+        end = End(id=new_id(), decision=decision, ended_ms=time_by(clock), txn=txn)
         return decide_end(self.log.storage, self.directory, end)
 
     def landed_version(self) -> int | None:

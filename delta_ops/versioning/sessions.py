@@ -5,12 +5,13 @@ A session costs one entry in the journal of refs. `write_session` has the handle
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import timedelta
 
 from delta_ops.arguments import validate_arguments
 from delta_ops.clock import Clock, system_clock
 from delta_ops.errors import InvalidRequestError, SessionTokenError
-from delta_ops.log import TableOrPlace, log_of
+from delta_ops.log import DeltaLog, TableOrPlace, log_of
 from delta_ops.log.refs.journal import Change
 from delta_ops.log.refs.refs import Refs, Session, refs_journal, time_by
 from delta_ops.log.refs.session_files import ended_error
@@ -20,7 +21,7 @@ from delta_ops.versioning.lifetime import given_life_ms, safe_life, validate_lif
 from delta_ops.versioning.session_rebase import put_session
 from delta_ops.versioning.session_token import is_id, new_id, parse_token, token_of
 from delta_ops.versioning.version_to_keep import VersionToKeep
-from delta_ops.versioning.write_session import WriteSession
+from delta_ops.versioning.write_session import MOST_CHARACTERS, WriteSession
 
 LONGEST_LIFE = timedelta(days=7)
 
@@ -65,36 +66,124 @@ def begin_session(
         1
     """
     validate_arguments(begin_session, locals())
-    life_ms = given_life_ms(expires_in, "a session")
-    if expires_in > LONGEST_LIFE:
-        raise InvalidRequestError(
-            f"a session lives for at most {LONGEST_LIFE.days} days, not for {expires_in}; use a "
-            "branch for longer work"
-        )
-    log = log_of(table).main
-    snapshot = log.snapshot()
-    kept = VersionToKeep(log=log, snapshot=snapshot, verb="begin a session at")
-    validate_branchable(snapshot.definition, table=log.uri)
-    now_ms = time_by(clock)
-    safe = safe_life(log, snapshot, is_latest=True, now_ms=now_ms)
-    life_ms = validate_life(life_ms, safe, snapshot, "a session", enforce=enforce_retention)
-    session = Session(
-        id=new_id(),
-        base_version=snapshot.version,
-        table_id=snapshot.metadata.id,
-        created_ms=now_ms,
-        expires_ms=time_by(lambda: now_ms + life_ms),
+    beginning = _Beginning(
+        log=log_of(table).main,
+        expires_in=expires_in,
+        enforce_retention=enforce_retention,
+        clock=clock,
     )
+    return beginning.run()
 
-    def decide(refs: Refs) -> Change[Refs]:
-        kept.validate_kept(refs)
-        return Change(
-            state=put_session(refs, session),
-            text=f"begin session {session.id} at version {session.base_version}",
+
+def join_session(
+    table: TableOrPlace,
+    name: str,
+    *,
+    expires_in: timedelta = timedelta(hours=24),
+    enforce_retention: bool = True,
+    clock: Clock = system_clock,
+) -> WriteSession:
+    """Open the session with a name, or begin it: for writers that cannot pass a token on.
+
+    If several processes call this at once, one of them begins the session, and the others open it.
+    After the session has ended, the name begins another session.
+
+    Args:
+        table: A table's location or handle.
+        name: Such as the id of the run that the writers belong to.
+        expires_in: Lifetime of a session that this call begins, at most 7 days.
+        enforce_retention: As for `begin_session`.
+        clock: Milliseconds since the Unix epoch.
+
+    Raises:
+        InvalidRequestError: The name is empty or too long, or the session cannot begin.
+        TableNotFoundError, TableReplacedError, UnsupportedFeatureError, StorageError: As
+            `begin_session`.
+
+    Examples:
+        >>> one, two = (join_session("lake/orders", "nightly 2026-11-30") for _ in range(2))
+        >>> one.id == two.id
+        True
+    """
+    validate_arguments(join_session, locals())
+    log = log_of(table).main
+    if not 1 <= len(name) <= MOST_CHARACTERS:
+        raise InvalidRequestError(
+            f"{name[:50]!r} cannot name a session; give 1 to {MOST_CHARACTERS} characters"
+        )
+    known = find_named_session(log, name, clock=clock)
+    if known is not None:
+        return known
+    beginning = _Beginning(
+        log=log,
+        expires_in=expires_in,
+        enforce_retention=enforce_retention,
+        clock=clock,
+        name=name,
+    )
+    return beginning.run()
+
+
+def find_named_session(
+    log: DeltaLog, name: str, *, clock: Clock = system_clock
+) -> WriteSession | None:
+    """The session with a name; None if there is none, or it has ended."""
+    session = _session_named(refs_journal(log.storage).load().state, name)
+    return None if session is None else WriteSession(log.main, token_of(session), clock=clock)
+
+
+def _session_named(refs: Refs, name: str) -> Session | None:
+    return next((each for each in refs.sessions.values() if each.name == name), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Beginning:
+    """The beginning of a session; `begin_session` and `join_session` document the fields."""
+
+    log: DeltaLog
+    expires_in: timedelta
+    enforce_retention: bool
+    clock: Clock
+    name: str | None = None
+
+    def run(self) -> WriteSession:
+        """Begin the session; open it if another process has begun a session of this name."""
+        log = self.log
+        life_ms = given_life_ms(self.expires_in, "a session")
+        if self.expires_in > LONGEST_LIFE:
+            raise InvalidRequestError(
+                f"a session lives for at most {LONGEST_LIFE.days} days, not for "
+                f"{self.expires_in}; use a branch for longer work"
+            )
+        snapshot = log.snapshot()
+        kept = VersionToKeep(log=log, snapshot=snapshot, verb="begin a session at")
+        validate_branchable(snapshot.definition, table=log.uri)
+        now_ms = time_by(self.clock)
+        safe = safe_life(log, snapshot, is_latest=True, now_ms=now_ms)
+        life_ms = validate_life(
+            life_ms, safe, snapshot, "a session", enforce=self.enforce_retention
+        )
+        session = Session(
+            id=new_id(),
+            base_version=snapshot.version,
+            table_id=snapshot.metadata.id,
+            created_ms=now_ms,
+            expires_ms=time_by(lambda: now_ms + life_ms),
+            name=self.name,
         )
 
-    refs_journal(log.storage).append(decide, clock)
-    return WriteSession(log, token_of(session), clock=clock)
+        def decide(refs: Refs) -> Change[Refs] | None:
+            if self.name is not None and _session_named(refs, self.name) is not None:
+                return None
+            kept.validate_kept(refs)
+            return Change(
+                state=put_session(refs, session),
+                text=f"begin session {session.id} at version {session.base_version}",
+            )
+
+        refs = refs_journal(log.storage).append(decide, self.clock).state
+        begun = session if self.name is None else _session_named(refs, self.name) or session
+        return WriteSession(log, token_of(begun), clock=self.clock)
 
 
 def open_session(table: TableOrPlace, token: str, *, clock: Clock = system_clock) -> WriteSession:

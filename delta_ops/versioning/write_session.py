@@ -30,13 +30,15 @@ from delta_ops.log.refs.session_files import (
 from delta_ops.log.refs.sessions import Fork, snapshot_of_session
 from delta_ops.storage.own_files import create_own
 from delta_ops.transaction import DEFAULT_HOOKS, Hook
+from delta_ops.transaction.idempotency import txn_of
 from delta_ops.versioning.ended_refs import abandon_session
 from delta_ops.versioning.session_commit import SessionCommit, SessionResult
 from delta_ops.versioning.session_rebase import SessionRebase
 from delta_ops.versioning.session_state import SessionState, find_session_commit, load_state
 from delta_ops.versioning.session_token import SessionToken, new_id
 
-_MOST_CHARACTERS = 500
+MOST_CHARACTERS = 500
+"""Characters of the name of a session or a step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,9 +217,9 @@ class WriteSession:
         """
         validate_arguments(WriteSession.fork, locals())
         name = f"step {new_id()}" if step is None else step
-        if not name or len(name) > _MOST_CHARACTERS:
+        if not name or len(name) > MOST_CHARACTERS:
             raise InvalidRequestError(
-                f"{name[:50]!r} cannot name a step; give 1 to {_MOST_CHARACTERS} characters"
+                f"{name[:50]!r} cannot name a step; give 1 to {MOST_CHARACTERS} characters"
             )
         state = self._state()
         if state.session.expires_ms <= self._clock():
@@ -267,6 +269,7 @@ class WriteSession:
         *,
         expected_steps: Collection[str] | None = None,
         depends_on: Mapping[TableOrPlace, int] | None = None,
+        txn: tuple[str, int] | None = None,
         user_metadata: str | None = None,
         hooks: Sequence[Hook] = DEFAULT_HOOKS,
         on_event: OnEvent = ignore,
@@ -281,14 +284,17 @@ class WriteSession:
                 and has written nothing counts as missing, because it may have failed.
             depends_on: Versions by table that steps have read: commit only if these tables have got
                 no other rows, columns or properties since.
+            txn: An application id and a version: commit only if the table does not hold this txn,
+                so that another session with the same rows is not committed twice.
             user_metadata: Any text, kept in commitInfo.
             hooks: Steps after the commit.
 
         Raises:
             SessionConflictError: Commits of main contradict what the writers read, two steps
                 contradict each other, or a table of `depends_on` has moved. Nothing was committed.
-            InvalidRequestError: Other steps have written than expected, or the change data feed
-                cannot show the rows as one commit.
+            InvalidRequestError: Other steps have written than expected, the change data feed cannot
+                show the rows as one commit, or an earlier call has begun the commit with another
+                txn.
             SessionEndedError: The session was abandoned or rebased, or has expired.
             CommitStateUnknownError: The store did not report whether the commit exists. Repeat the
                 call.
@@ -314,6 +320,7 @@ class WriteSession:
             state=state,
             expected_steps=expected_steps,
             depends_on=depends_on or {},
+            txn=None if txn is None else _checked_txn(txn),
             user_metadata=user_metadata,
             hooks=hooks,
             clock=self._clock,
@@ -385,6 +392,11 @@ def _validate_attempt(attempt: int | None, newest: int, step: str, table: str) -
             f"{table}: attempt {newest} of step {step!r} has begun, so attempt {attempt} cannot "
             "begin; give a later attempt"
         )
+
+
+def _checked_txn(txn: tuple[str, int]) -> tuple[str, int]:
+    checked = txn_of(txn)
+    return checked.app_id, checked.version
 
 
 def _describe_fork(fork: Fork) -> SessionStep:

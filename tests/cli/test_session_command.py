@@ -12,7 +12,7 @@ from click.testing import CliRunner
 import delta_ops.arrow as da
 from delta_ops.cli.main import cli
 from delta_ops.clock import DAY_MS, system_clock
-from delta_ops.versioning import begin_session
+from delta_ops.versioning import begin_session, join_session
 
 
 def run(*arguments: str) -> tuple[int, str]:
@@ -25,12 +25,13 @@ def test_a_session_is_shown_and_committed(tmp_path: Path) -> None:
     rows = pa.table({"id": [1]})
     da.write(table, rows)
     assert run("session", table, "list") == (0, "The table has no sessions.\n")
-    session = begin_session(table)
+    session = join_session(table, "nightly")
     assert "No step has begun." in run("session", table, "show", session.id)[1]
     da.write(session.fork("load"), rows)
     assert session.id in run("session", table, "list")[1]
     (listed,) = json.loads(run("session", table, "list", "--json")[1])["sessions"]
-    assert (listed["id"], listed["state"], listed["base_version"]) == (session.id, "open", 0)
+    assert (listed["id"], listed["name"], listed["state"]) == (session.id, "nightly", "open")
+    assert listed["base_version"] == 0
     assert "WRITE" in run("session", table, "show", session.id[:8])[1]
     (step,) = json.loads(run("session", table, "show", session.id, "--json")[1])["steps"]
     assert (step["step"], step["attempt"], step["added_files"]) == ("load", 1, 1)

@@ -30,7 +30,13 @@ from delta_ops.errors import (
 from delta_ops.maintenance import clean_up_log, create_checkpoint, optimize, vacuum
 from delta_ops.maintenance.backfill_statistics.act import backfill_statistics
 from delta_ops.transaction import NewColumn
-from delta_ops.versioning import WriteSession, begin_session, list_sessions, open_session
+from delta_ops.versioning import (
+    WriteSession,
+    begin_session,
+    join_session,
+    list_sessions,
+    open_session,
+)
 from tests.maintenance.aged_tables import Table, overwritten
 from tests.support.counting_storage import CountingStorage
 from tests.support.tables import rows_by_deltalake
@@ -314,6 +320,80 @@ def test_the_same_txn_in_two_steps_is_a_conflict(log: DeltaLog) -> None:
     session.commit()
     assert da.write(log, rows_of(4), txn=("nightly", 1)).already_committed
     assert ids_of(log) == [1, 2, 3, 4]
+
+
+# --- sessions with a name ---------------------------------------------------------------------
+
+
+def test_writers_join_a_session_by_its_name(log: DeltaLog) -> None:
+    da.write(join_session(log, "nightly").fork("a"), rows_of(4))
+    da.write(join_session(log.uri, "nightly").fork("b"), rows_of(5))
+    da.write(join_session(log, "hourly").fork("a"), rows_of(6))
+    assert sorted(each.name or "" for each in list_sessions(log)) == ["hourly", "nightly"]
+    join_session(log, "nightly").commit(expected_steps=["a", "b"])
+    assert ids_of(log) == [1, 2, 3, 4, 5]
+    assert join_session(log, "nightly").steps() == []
+
+
+def test_a_rebased_session_keeps_its_name(log: DeltaLog) -> None:
+    session = join_session(log, "nightly")
+    da.write(log, rows_of(4))
+    session.rebase()
+    assert join_session(log, "nightly").id == session.id
+
+
+def test_writers_that_join_at_once_get_one_session(log: DeltaLog) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        ids = list(pool.map(lambda _: join_session(log, "nightly").id, range(16)))
+    assert len(set(ids)) == len(list_sessions(log)) == 1
+
+
+@pytest.mark.parametrize("name", ["", "x" * 501])
+def test_names_of_sessions_are_limited(log: DeltaLog, name: str) -> None:
+    with pytest.raises(InvalidRequestError, match="cannot name a session"):
+        join_session(log, name)
+
+
+# --- sessions with a txn ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("begun", ["before", "after"])
+def test_a_txn_is_committed_by_one_of_two_sessions(log: DeltaLog, begun: str) -> None:
+    one = begin_session(log)
+    early = begin_session(log) if begun == "before" else None
+    da.write(one.fork("a"), rows_of(4))
+    assert one.commit(txn=("nightly", 1)).version == 3
+    two = early or begin_session(log)
+    da.write(two.fork("a"), rows_of(4))
+    result = two.commit(txn=("nightly", 1))
+    assert (result.version, result.already_committed) == (3, True)
+    assert (ids_of(log), list_sessions(log)) == ([1, 2, 3, 4], [])
+    assert log.snapshot().transactions()["nightly"].version == 1
+
+
+def test_a_commit_that_was_killed_keeps_its_txn(log: DeltaLog) -> None:
+    session = begin_session(log)
+    da.write(session.fork("a"), rows_of(4))
+
+    def kill(_number: int, method: str, path: str, moment: str) -> None:
+        if (method, moment) == ("create", "before") and path.endswith("sealed.json"):
+            raise RuntimeError("killed")
+
+    killed = DeltaLog(log.uri, storage=CountingStorage(log.storage, kill))
+    with pytest.raises(RuntimeError, match="killed"):
+        open_session(killed, session.token).commit(txn=("nightly", 1))
+    with pytest.raises(InvalidRequestError, match=r"begun with the txn \('nightly', 1\)"):
+        session.commit(txn=("nightly", 2))
+    session.commit()
+    assert log.snapshot().transactions()["nightly"].version == 1
+
+
+def test_a_txn_of_a_step_is_not_a_txn_of_the_commit(log: DeltaLog) -> None:
+    session = begin_session(log)
+    da.write(session.fork("a"), rows_of(4), txn=("nightly", 1))
+    with pytest.raises(InvalidRequestError, match="give the commit another application id"):
+        session.commit(txn=("nightly", 2))
+    assert session.status().state == "open"
 
 
 # --- two sessions, and other commits ----------------------------------------------------------

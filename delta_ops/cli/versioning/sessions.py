@@ -51,10 +51,17 @@ def list_sessions_command(table: str, storage_options: dict[str, Any], as_json: 
         show_json({"table": log.uri, "sessions": fields})
     elif found:
         rows = [
-            (each.id, each.base_version, _state(each, status), moment_text(each.expires_ms))
+            (
+                each.id,
+                each.base_version,
+                _state(each, status),
+                moment_text(each.expires_ms),
+                each.name or "",
+            )
             for each, status in found
         ]
-        show_rows(("session", "base", "state", "expires"), rows, whole=("session", "expires"))
+        columns = ("session", "base", "state", "expires", "name")
+        show_rows(columns, rows, whole=("session", "expires"), optional=("name",))
     else:
         say("The table has no sessions.")
 

@@ -137,6 +137,8 @@ class Session(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One more than the number of rebases."""
     dropped: tuple[str, ...] = ()
     """Keys of the forks that a rebase left out."""
+    name: str | None = None
+    """The name by which other processes join the session; None if it has none."""
 
 
 class RunningDeletion(msgspec.Struct, frozen=True, kw_only=True):

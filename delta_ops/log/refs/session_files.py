@@ -58,13 +58,15 @@ class ForkBegin(msgspec.Struct, frozen=True, kw_only=True):
     begun_ms: Time
 
 
-class End(msgspec.Struct, frozen=True, kw_only=True):
+class End(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The content of `end.json`."""
 
     id: str
     """Chosen at random by the process that decided."""
     decision: Decision
     ended_ms: Time
+    txn: tuple[str, int] | None = None
+    """The txn of the commit, which each committer takes from here; None without one."""
 
 
 class Sealed(msgspec.Struct, frozen=True, kw_only=True):

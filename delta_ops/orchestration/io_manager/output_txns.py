@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import dagster as dg
@@ -74,12 +74,15 @@ class StepOutput:
     """The partition, or the first and the last of a range; None without partitions."""
     is_asset: bool = True
     """False for an op's output without an asset; `asset_key` then names the step."""
+    part: str = ""
+    """What is written, if it is not the output itself."""
 
     @property
     def name(self) -> str:
         """The asset and, if it has partitions, the partition or range of partitions."""
         name = self.asset_key.to_user_string()
-        return name if self.partition_text is None else f"{name}[{self.partition_text}]"
+        name = name if self.partition_text is None else f"{name}[{self.partition_text}]"
+        return f"{name} {self.part}" if self.part else name
 
     def written_asset(self, *, is_repeatable: bool) -> WrittenAsset:
         """The asset and the partitions, and whether they may be written a second time."""
@@ -109,7 +112,30 @@ def step_output(context: dg.OutputContext) -> StepOutput | None:
     )
 
 
-def step_output_of_asset(context: dg.AssetExecutionContext, asset_key: dg.AssetKey) -> StepOutput:
+def step_output_of_op(context: dg.OpExecutionContext, part: str) -> StepOutput:
+    """What an op writes by itself; it may be an op of a graph that materializes an asset.
+
+    Args:
+        part: Which of the writes of the run it is.
+    """
+    keys = sorted(context.assets_def.keys) if context.has_assets_def else ()
+    if keys:
+        return replace(step_output_of_asset(context, keys[0]), part=part)
+    validate_tags(context.run)
+    return StepOutput(
+        instance=context.instance,
+        run=context.run,
+        asset_key=dg.AssetKey(compat.step_key(context).split(".")),
+        is_asset=False,
+        partitions=(),
+        partition_text=None,
+        part=part,
+    )
+
+
+def step_output_of_asset(
+    context: dg.AssetExecutionContext | dg.OpExecutionContext, asset_key: dg.AssetKey
+) -> StepOutput:
     """The output for one of the assets that a step materializes."""
     validate_tags(context.run)
     partitions = context.assets_def.specs_by_key[asset_key].partitions_def

@@ -25,6 +25,7 @@ from typing import NamedTuple
 import dagster as dg
 
 from delta_ops.errors import InvalidRequestError
+from delta_ops.orchestration import dagster_compat as compat
 from delta_ops.orchestration.tags import IDEMPOTENCY_TAG
 
 _PARENT_TAG, _ROOT_TAG = "dagster/parent_run_id", "dagster/root_run_id"
@@ -124,6 +125,24 @@ def _cut_after_event(
 def origin_id(instance: dg.DagsterInstance, run: dg.DagsterRun) -> str:
     """The first run of the chain of failed runs that this run continues, or the run itself."""
     return chain_origin_id(instance, chain_ending_with(instance, run, None))
+
+
+def steps_origin_id(instance: dg.DagsterInstance, run: dg.DagsterRun) -> str:
+    """The first of the runs whose steps count for a run, or the run itself.
+
+    A re-execution of some steps, such as the steps after a failure, completes the steps of its
+    failed parent. A re-execution of all steps does not need them.
+    """
+    while (parent_id := _parent_id(run)) and compat.leaves_out_steps(instance, run):
+        parent = instance.get_run_by_id(parent_id)
+        if _is_forced(run, parent):
+            break
+        if parent is None:  # the record of the parent was deleted
+            return parent_id
+        if parent.is_success and _idempotency_tag(run) != "adopt":
+            break
+        run = parent
+    return run.run_id
 
 
 def chain_origin_id(instance: dg.DagsterInstance, chain: RunChain) -> str:
