@@ -1,6 +1,7 @@
 """All errors of delta_ops, grouped by what the caller does next.
 
-    change the call   InvalidRequestError, UnknownColumnError, TableNotFoundError, TableExistsError,
+    change the call   InvalidRequestError, UnknownColumnError, BrokenRuleError, RepeatedMatchError,
+                      ReplacedColumnsError, TableNotFoundError, TableExistsError,
                       VersionNotFoundError, UnsupportedFeatureError, MissingDependencyError,
                       OutsideFileError, SessionTokenError
     repair the table  LogCorruptError, LogPathError, DataFileError, DeletedMeanwhileError
@@ -53,6 +54,23 @@ class SessionTokenError(InvalidRequestError):
     """The token is not the token of an open session of this table."""
 
 
+class BrokenRuleError(InvalidRequestError):
+    """A row breaks a rule of the table; `rule` is its text, such as `NOT NULL id`."""
+
+    def __init__(self, message: str, rule: str) -> None:
+        super().__init__(message)
+        self.args = (message, rule)
+        self.rule = rule
+
+
+class ReplacedColumnsError(InvalidRequestError):
+    """The new list of columns would remove or retype a column."""
+
+
+class RepeatedMatchError(InvalidRequestError):
+    """Several rows of a merge's source would change the same row of the table."""
+
+
 @contextmanager
 def naming_table(table: str) -> Iterator[None]:
     """Prefix errors about names, conditions and values with the table, unless they name it."""
@@ -60,7 +78,8 @@ def naming_table(table: str) -> Iterator[None]:
         yield
     except InvalidRequestError as error:
         kind = type(error)
-        if kind not in (InvalidRequestError, UnknownColumnError) or table in error.message:
+        named = (InvalidRequestError, UnknownColumnError, ReplacedColumnsError)
+        if kind not in named or table in error.message:
             raise
         raise kind(f"{table}: {error.message}") from error
 

@@ -31,7 +31,7 @@ from delta_ops.arrow.expressions.evaluation import (
 from delta_ops.arrow.generated_columns import plan_generated
 from delta_ops.arrow.nesting import entries
 from delta_ops.error_texts import first_line
-from delta_ops.errors import InvalidRequestError
+from delta_ops.errors import BrokenRuleError, InvalidRequestError
 from delta_ops.protocol.arrow_values import FALSE_SCALAR
 from delta_ops.protocol.expression import parse_expression
 from delta_ops.protocol.expression.quotes import validate_rule
@@ -41,6 +41,7 @@ from delta_ops.protocol.row_rules import (
     ExpressionRule,
     Generated,
     MaxLength,
+    NotNull,
     describe_violation,
     not_null_rules,
 )
@@ -127,9 +128,10 @@ def plan_check(
     def validate(rows: pa.RecordBatch) -> None:
         broken = find_broken(rows)
         if len(broken):
-            raise InvalidRequestError(
+            raise BrokenRuleError(
                 f"{table}: {problem} (rows: {len(broken)} of a batch of {len(rows)}, the first: "
-                f"{describe_row(broken)}); {cure}"
+                f"{describe_row(broken)}); {cure}",
+                str(rule),
             )
 
     return validate
@@ -149,10 +151,11 @@ def _validate_lengths(name: str, limits: CharLengths, table: str, rows: pa.Recor
     if found is not None:
         path, limit = found
         broken = _first_broken(rows, lambda some: first_longer(some) is not None)
-        raise InvalidRequestError(
+        raise BrokenRuleError(
             f"{table}: column {path} holds at most {limit} characters, but a value has more (the "
             f"first such row: {describe_row(broken)}); shorten it or leave the row out. Nothing "
-            "was committed"
+            "was committed",
+            str(MaxLength(name)),
         )
 
 
@@ -232,9 +235,10 @@ def _validate_required(rows: pa.Table, field: StructField, table: str) -> None:
     path = _first_null(rows[field.name], field)
     if path is not None:
         broken = _first_broken(rows, lambda some: _first_null(some[field.name], field) is not None)
-        raise InvalidRequestError(
+        raise BrokenRuleError(
             f"{table}: column {path} has a null, but is NOT NULL (the first such row: "
-            f"{describe_row(broken)}); fill in a value or leave the row out"
+            f"{describe_row(broken)}); fill in a value or leave the row out",
+            str(NotNull(path)),
         )
 
 

@@ -22,6 +22,7 @@ from delta_ops.errors import InvalidRequestError, TableExistsError, UnsupportedF
 from delta_ops.log import Snapshot, Source, TableOrPlace, log_of, snapshot_of
 from delta_ops.protocol.actions import AddFile, DeletionVector, Metadata
 from delta_ops.protocol.columns.clustering import CLUSTERING, clustering_columns
+from delta_ops.protocol.columns.identity import remove_marks
 from delta_ops.protocol.file_paths import canonical_path, encode_path, is_absolute
 from delta_ops.protocol.properties.known import (
     IN_COMMIT_TIMESTAMP_TIME,
@@ -110,6 +111,43 @@ def shallow_clone(
             "numCopiedFiles": 0,
             "removedFilesSize": 0,
             "copiedFilesSize": 0,
+        },
+        counts_files=False,
+        user_metadata=user_metadata,
+    )
+
+
+def create_like(
+    source: Snapshot,
+    target: TableOrPlace,
+    *,
+    properties: Mapping[str, str] | None = None,
+    user_metadata: str | None = None,
+    clock: Clock = system_clock,
+) -> CommitResult:
+    """Create an empty table with the columns, partitioning, properties and features of a table.
+
+    Raises:
+        InvalidRequestError: The table cannot have a property.
+        TableExistsError: There is a table at the target.
+    """
+    transaction = begin(log_of(target), operation="restore", clock=clock)
+    if transaction.snapshot is not None:
+        raise TableExistsError(transaction.log.uri)
+    transaction.require_new_table()
+    metadata = remove_marks(_own_metadata(source, clock()))
+    transaction.change_table(SetDefinition(metadata=metadata, protocol=source.protocol))
+    if clustered_by := source.clustering_columns:
+        transaction.set_clustering(clustered_by)
+    if properties:
+        transaction.set_properties(properties)
+    return transaction.commit(
+        operation="CREATE TABLE",
+        parameters={
+            "partitionBy": list(source.partition_columns),
+            "description": metadata.description,
+            "isManaged": "false",
+            "properties": dict(transaction.metadata.configuration),
         },
         counts_files=False,
         user_metadata=user_metadata,

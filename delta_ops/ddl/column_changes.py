@@ -98,7 +98,7 @@ def add(transaction: Transaction, columns: Sequence[NewColumn]) -> Alteration:
         *parent, name = path_of_name(column.name, StructType())
         struct, exact_path = find_struct(schema, tuple(parent))
         after = None if column.after is None else _plain_name(struct, column.after)
-        field = _new_field(name, column)
+        field = new_field(name, column)
         schema = add_field(schema, exact_path, field, first=column.first, after=after)
         paths.append((*exact_path, name))
         positions.append(_position(column, after))
@@ -296,7 +296,8 @@ def _changed_column(path: ColumnPath, field: StructField) -> Alteration:
     )
 
 
-def _new_field(name: str, column: NewColumn) -> StructField:
+def new_field(name: str, column: NewColumn) -> StructField:
+    """The field of a new column; all of its fields are nullable."""
     requested = column.data_type
     if isinstance(requested, str):
         data_type = parse_type(requested)

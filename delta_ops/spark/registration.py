@@ -26,6 +26,7 @@ from delta_ops.log import Snapshot
 from delta_ops.option_words import Surface, speaking
 from delta_ops.spark.delta_format.calls import NOTES, NOTES_OF_WRITE_TO, Calls, calls_of, remember
 from delta_ops.spark.delta_format.catalog_tables import plain_path
+from delta_ops.spark.delta_format.change_paths import options_of_changes
 from delta_ops.spark.delta_format.dispatch import ACTS, Act
 from delta_ops.spark.delta_format.readers import load, open_version
 from delta_ops.spark.delta_format.sql_source import (
@@ -97,7 +98,7 @@ def register(spark: SparkSession, storage_options: Mapping[str, Any] | None = No
 
     This applies to all sessions of the process until `unregister`. A second call changes only the
     storage options. Other formats and statements still use Spark. `spark.sql` of Connect sessions
-    stays unchanged.
+    knows tables by their paths.
 
     Args:
         spark: A classic or Connect session.
@@ -118,8 +119,7 @@ def register(spark: SparkSession, storage_options: Mapping[str, Any] | None = No
         _registration.storage_options = storage_options
         if is_connect(spark) not in _registration.replaced:
             wrapped = list(_wrap_all(is_connect(spark)))
-            if not is_connect(spark):
-                wrapped += _wrap_sql()
+            wrapped += _wrap_sql(type(spark))
             _registration.replaced[is_connect(spark)] = wrapped
     if not is_connect(spark):
         _provide_sql(spark)
@@ -165,14 +165,16 @@ def _calls_for_sql(spark: SparkSession, options: Mapping[str, str]) -> Calls:
         for name, value in options.items()
         if name.lower() not in _OF_CATALOG
     }
-    if "path" not in known:
+    if "path" in known:
+        known |= options_of_changes(known["path"][1])
+    else:
         by_path = "" if names_paths(spark) else ", not by paths in a query"
         if not reads_paths(spark.version):
             by_path += f" before Spark {SQL_PATHS}"
         raise InvalidRequestError(
-            f"SQL reads existing Delta tables{by_path}, and cannot create them; give the table's "
-            "location, CREATE TABLE name USING delta LOCATION '/path', or CREATE TEMPORARY VIEW "
-            "name USING delta OPTIONS (path '/path')"
+            f"Spark itself only reads existing Delta tables{by_path}; run the statement with "
+            "spark.sql of Python, with clauses that delta_ops knows, or give the location of an "
+            "existing table, CREATE TABLE name USING delta LOCATION '/path'"
         )
     return Calls(options=known)
 
@@ -222,19 +224,23 @@ def _wrap_all(is_remote: bool) -> Iterator[_Replaced]:
             yield _Replaced(owner, name, original, ours)
 
 
-def _wrap_sql() -> Iterator[_Replaced]:
-    """Route Delta's statements; see `statements.routing`."""
-    original = SparkSession.sql
+def _wrap_sql(owner: Any) -> Iterator[_Replaced]:
+    """Route Delta's statements; see `statements.routing`.
+
+    Args:
+        owner: The class of sessions.
+    """
+    original = owner.sql
 
     @functools.wraps(original)
     def sql(self: SparkSession, *args: Any, **named: Any) -> DataFrame:
-        plain = functools.partial(original, self)
+        plain: Callable[..., DataFrame] = functools.partial(original, self)
         if not _registration.is_on:
             return plain(*args, **named)
         return sql_with_delta(plain, self, _registration.storage_options, *args, **named)
 
-    SparkSession.sql = sql  # type: ignore[method-assign]
-    yield _Replaced(SparkSession, "sql", original, sql)
+    owner.sql = sql
+    yield _Replaced(owner, "sql", original, sql)
 
 
 def _classes(is_remote: bool) -> tuple[type, ...]:

@@ -18,7 +18,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from delta_ops.errors import InvalidRequestError
+from delta_ops.errors import BrokenRuleError, InvalidRequestError
 from delta_ops.protocol.expression.quotes import validate_rule
 from delta_ops.protocol.row_rules import (
     ExpressionRule,
@@ -64,7 +64,10 @@ def validate_counts(checks: Sequence[RowCheck], counts: Mapping[str, Any], table
     """
     for i, check in enumerate(checks):
         if counts[str(i)]:
-            raise InvalidRequestError(f"{table}: {check.message} (rows: {counts[str(i)]})")
+            message = f"{table}: {check.message} (rows: {counts[str(i)]})"
+            if check.rule is None:
+                raise InvalidRequestError(message)
+            raise BrokenRuleError(message, str(check.rule))
 
 
 def null_checks(schema: StructType, among: Column | None = None) -> Iterator[RowCheck]:

@@ -26,6 +26,7 @@ from delta_ops.errors import InvalidRequestError
 from delta_ops.spark.installed_version import OLDEST, VERSION, Version, version_of, version_text
 
 _T = TypeVar("_T")
+_E = TypeVar("_E", bound=PySparkException)
 _P = ParamSpec("_P")
 
 _SETTINGS_SINCE: Mapping[str, Version] = {
@@ -174,6 +175,18 @@ def condition_of(error: PySparkException) -> str | None:
     found: Any = error
     name: str | None = found.getCondition() if VERSION >= (4, 0) else found.getErrorClass()
     return name
+
+
+def error_with_condition(kind: type[_E], message: str, condition: str | None) -> _E:
+    """An error of PySpark with the name of its condition."""
+    made: Any = kind
+    if condition is None:
+        error: _E = made(message)
+    elif VERSION >= (4, 0):
+        error = made(message, errorClass=condition, messageParameters={})
+    else:
+        error = made(message, error_class=condition, message_parameters={})
+    return error
 
 
 def repartition_by_id(rows: DataFrame, num_partitions: int, number: Column) -> DataFrame:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, TypeVar
 
 from pyspark.errors import UnsupportedOperationException
 from pyspark.sql import SparkSession
@@ -24,6 +24,8 @@ from delta_ops.log import DeltaLog
 from delta_ops.protocol.schema import StructField as Column
 from delta_ops.protocol.schema import schema_from_json
 from delta_ops.protocol.schema.char_types import SQL_TYPE
+from delta_ops.spark.delta_format.catalog_entries import require_place
+from delta_ops.spark.delta_format.named_tables import Claims, CreateMode, create_named
 from delta_ops.spark.schema import describe, schema_from_spark
 from delta_ops.spark.session.settings import default_properties, user_metadata_of
 from delta_ops.spark.versions import type_of_ddl
@@ -32,7 +34,7 @@ from delta_ops.tables.exceptions import translating
 from delta_ops.tables.opening import open_log, path_in
 
 T = TypeVar("T")
-Mode = Literal["create", "create if not exists", "replace", "create or replace"]
+Mode = CreateMode
 
 
 @dataclass
@@ -154,10 +156,37 @@ class DeltaTableBuilder(Generic[T]):
     @translating
     def execute(self) -> T:
         """Create the table, or replace the existing table, and open it."""
+        if self._name is not None and path_in(self._name, "delta") is None:
+            return self._execute_named(self._name)
         place = self._place()
         log = self._open_log(self._spark, place)
         if self._mode == "replace" and not log.exists():
             raise TableNotFoundError(log.uri)
+        self._create(log)
+        return self._open_table(self._spark, place)
+
+    def _execute_named(self, name: str) -> T:
+        place = require_place(
+            self._spark,
+            name,
+            self._location,
+            method="tableName",
+            cure="create the table by its path, with location() and without tableName()",
+        )
+        log = self._open_log(self._spark, place.path)
+        if place.is_known and self._location is not None:
+            self._require_location(place.path, self._location)
+        claims = Claims(
+            columns=StructType(self._columns) if self._columns else None,
+            partition_by=self._partition_by,
+            cluster_by=self._cluster_by,
+            properties=self._properties,
+            comment=self._comment,
+        )
+        create_named(self._spark, place, log, self._mode, claims, lambda: self._create(log))
+        return self._open_table(self._spark, place.path)
+
+    def _create(self, log: DeltaLog) -> None:
         ddl.create_table(
             log,
             self._schema(),
@@ -168,16 +197,16 @@ class DeltaTableBuilder(Generic[T]):
             if_exists=_IF_EXISTS[self._mode],
             user_metadata=user_metadata_of(self._spark),
         )
-        return self._open_table(self._spark, place)
+
+    def _require_location(self, known: str, given: str) -> None:
+        if DeltaLog(known).uri != DeltaLog(given).uri:
+            raise InvalidRequestError(
+                f"a table has one location, but tableName() names {known} and location() names "
+                f"{given}; give one of them"
+            )
 
     def _place(self) -> str:
         named = None if self._name is None else path_in(self._name, "delta")
-        if self._name is not None and named is None:
-            raise InvalidRequestError(
-                f"{self._name}: delta_ops cannot create a table in the session's catalog, which "
-                "could not read it without the delta-spark jar; create it by path, with "
-                "location() and without tableName()"
-            )
         if named is not None and self._location not in (None, named):
             raise InvalidRequestError(
                 f"a table has one location, but tableName() names {named} and location() names "
@@ -185,7 +214,9 @@ class DeltaTableBuilder(Generic[T]):
             )
         place = named or self._location
         if place is None:
-            raise InvalidRequestError("a table needs a location; give its path with location()")
+            raise InvalidRequestError(
+                "a table needs a name or a location; give tableName() or location()"
+            )
         return place
 
     def _schema(self) -> Any:
@@ -221,10 +252,19 @@ def _generation(always: Any, by_default: Any) -> dict[str, Any]:
         raise TypeError(f"{name} an IdentityGenerator; found {generator!r}")
     if generator.step == 0:
         raise ValueError("An identity column needs a step that is not 0.")
+    return identity_metadata(generator, allows_values=always is None)
+
+
+def identity_metadata(generator: IdentityGenerator, *, allows_values: bool) -> dict[str, Any]:
+    """The metadata of an identity column.
+
+    Args:
+        allows_values: Whether rows may have values of their own.
+    """
     return {
         "delta.identity.start": generator.start,
         "delta.identity.step": generator.step,
-        "delta.identity.allowExplicitInsert": always is None,
+        "delta.identity.allowExplicitInsert": allows_values,
     }
 
 

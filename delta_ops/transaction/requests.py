@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, TypedDict
+from typing import Any, ClassVar, Literal, NamedTuple, TypedDict
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.events import OnEvent, ignore
@@ -127,6 +127,13 @@ class CommitRequest:
     on_event: OnEvent = ignore
 
 
+class RecordedOperation(NamedTuple):
+    """An operation in the history of a table."""
+
+    name: str
+    parameters: Mapping[str, Any]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Epoch:
     """One batch of a streaming query."""
@@ -160,6 +167,8 @@ class WriteRequest(CommitRequest):
     """The batch of a stream that is written."""
     source_rules: Sequence[SourceRule] = ()
     """Conditions that every row must meet."""
+    recorded_as: RecordedOperation | None = None
+    """How the history shows the commit; None: as a WRITE."""
 
 
 def write_request(

@@ -39,7 +39,7 @@ from delta_ops.transaction.changes import AddChangeFiles
 from delta_ops.transaction.engine import Engine
 from delta_ops.transaction.overtaken import LONGEST_MS, begin_again, validate_reads
 from delta_ops.transaction.replacement import ReplacedRows, plan_replacement, replaced_rows
-from delta_ops.transaction.requests import Epoch, Target, WriteRequest
+from delta_ops.transaction.requests import Epoch, RecordedOperation, Target, WriteRequest
 from delta_ops.transaction.source_rules import SourceRule
 from delta_ops.transaction.staging import WriteTarget
 from delta_ops.transaction.table_change import MergeColumns, OverwriteColumns
@@ -165,14 +165,10 @@ def _commit_rows(
             _replace(transaction, engine, replaced, written)
         num_files = len(staged.adds) + len(written)
         transaction.on_event(DataFilesStaged(table=transaction.log.uri, num_files=num_files))
-        epoch = request.epoch
+        operation = recorded_operation(request, definition)
         return transaction.commit(
-            operation="WRITE" if epoch is None else "STREAMING UPDATE",
-            parameters=(
-                parameters_of_write(request, definition)
-                if epoch is None
-                else _epoch_parameters(epoch)
-            ),
+            operation=operation.name,
+            parameters=operation.parameters,
             user_metadata=request.user_metadata,
             hooks=request.hooks,
         )
@@ -399,6 +395,19 @@ def _normalize(names: Sequence[str], schema: StructType) -> tuple[str, ...]:
         return find_columns(schema, names)
     except InvalidRequestError:
         return tuple(names)
+
+
+def recorded_operation(request: WriteRequest, definition: TableDefinition) -> RecordedOperation:
+    """The operation that the history shows.
+
+    Args:
+        definition: The table after the commit.
+    """
+    if request.recorded_as is not None:
+        return request.recorded_as
+    if request.epoch is not None:
+        return RecordedOperation("STREAMING UPDATE", _epoch_parameters(request.epoch))
+    return RecordedOperation("WRITE", parameters_of_write(request, definition))
 
 
 def _epoch_parameters(epoch: Epoch) -> dict[str, Any]:

@@ -419,6 +419,33 @@ def test_the_format_delta_is_ours(remote: SparkSession, tmp_path: Path) -> None:
 
 
 @pytest.mark.full
+def test_statements_of_sql_know_paths(remote: SparkSession, tmp_path: Path) -> None:
+    ds.register(remote)
+    try:
+        name = f"delta.`{tmp_path}/t`"
+        remote.sql(f"CREATE TABLE {name} (id BIGINT, name STRING) USING delta")
+        remote.sql(f"INSERT INTO {name} VALUES (1, 'a{{b'), (2, 'b'), (3, 'c')")
+        remote.sql(f"UPDATE {name} SET name = :n WHERE id = 2", args={"n": "'; --"})
+        counted = remote.sql(f"DELETE FROM {name} WHERE id = 3").collect()
+        merge = "USING (SELECT 4L AS id, 'd' AS name) s ON t.id = s.id WHEN NOT MATCHED"
+        remote.sql(f"MERGE INTO {name} t {merge} THEN INSERT *")
+        assert counted == [(1,)]
+        query = f"SELECT t.id, u.name FROM {name} t JOIN {name} u USING (id) WHERE u.name != '{{'"
+        found = sorted(map(tuple, remote.sql(query).collect()))
+        assert found == [(1, "a{b"), (2, "'; --"), (4, "d")]
+        assert remote.sql(f"SELECT * FROM {name} VERSION AS OF 1").count() == 3
+        remote.sql(f"INSERT INTO {name} SELECT id + 10, name FROM {name} WHERE id = 1")
+        last = remote.sql(f"DESCRIBE HISTORY {name} LIMIT 1").collect()
+        assert [row["version"] for row in last] == [5]
+        assert remote.sql("SELECT 1 AS a").collect() == [(1,)]
+        with pytest.raises(AnalysisException, match="is not a Delta table"):
+            remote.sql(f"SELECT * FROM delta.`{tmp_path}/none`")
+    finally:
+        ds.unregister(remote)
+    assert type(remote).sql.__module__.startswith("pyspark")
+
+
+@pytest.mark.full
 def test_a_stream_is_written_once_by_the_id_of_its_query(
     remote: SparkSession, tmp_path: Path
 ) -> None:

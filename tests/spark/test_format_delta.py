@@ -13,7 +13,7 @@ from pyspark.sql.readwriter import DataFrameReader, DataFrameWriter
 
 import delta_ops.spark as ds
 from delta_ops import DeltaLog
-from delta_ops.errors import InvalidRequestError, TableExistsError
+from delta_ops.errors import InvalidRequestError, TableExistsError, TableNotFoundError
 from tests.spark.frames import files_under
 
 pytestmark = pytest.mark.spark
@@ -399,18 +399,24 @@ def test_a_reader_passes_over_what_it_does_not_know_and_refuses_slips(
         delta.read.format("delta").schema("id int").load(str(tmp_path))
 
 
-def test_names_of_a_catalog_are_refused_with_the_way_by_path(delta: SparkSession) -> None:
+def test_names_of_a_view_are_refused_with_the_way_by_path(delta: SparkSession) -> None:
     rows = numbers(delta, 1)
+    rows.createOrReplaceTempView("t")
+    delta.sql("CREATE VIEW kept AS SELECT 1 AS a")
     stream = delta.readStream.format("rate").load().writeStream.format("delta")
-    for call in (
-        lambda: rows.write.format("delta").saveAsTable("t"),
-        lambda: rows.write.format("delta").insertInto("t"),
-        lambda: rows.writeTo("t").using("delta").create(),
-        lambda: rows.writeTo("delta.`/t`").append(),
-        lambda: stream.toTable("t"),
-    ):
-        with pytest.raises(InvalidRequestError, match=r"by path.* use df"):
-            call()
+    try:
+        for call in (
+            lambda: rows.write.format("delta").saveAsTable("kept"),
+            lambda: rows.write.format("delta").insertInto("t"),
+            lambda: rows.writeTo("kept").using("delta").create(),
+            lambda: stream.toTable("kept"),
+        ):
+            with pytest.raises(InvalidRequestError, match=r"by path.* ?df"):
+                call()
+    finally:
+        delta.sql("DROP VIEW kept")
+    with pytest.raises(TableNotFoundError):
+        rows.writeTo("delta.`/t`").append()
 
 
 def test_invalid_definitions_of_a_table_are_refused(tmp_path: Path, delta: SparkSession) -> None:

@@ -23,7 +23,7 @@ from delta_ops.arrow.dml.merge_keys import MergeKeys
 from delta_ops.arrow.dml.merge_source import Source, join_chunks, normalize_key
 from delta_ops.arrow.expressions.evaluation import Rows, evaluate_condition, field_of
 from delta_ops.arrow.read.scan import ReadFiles
-from delta_ops.errors import InvalidRequestError
+from delta_ops.errors import RepeatedMatchError
 from delta_ops.planning.merge_columns import SOURCE, TARGET
 from delta_ops.protocol.arrow_values import array_of, numpy_of, scalar
 from delta_ops.protocol.expression.nodes import Node
@@ -121,7 +121,7 @@ def match_file(
         are large.
 
     Raises:
-        InvalidRequestError: Several source rows would change the same row.
+        RepeatedMatchError: Several source rows would change the same row.
     """
     first = 0
     found: list[FileMatches] = []
@@ -345,12 +345,12 @@ def _shift(rows: pa.Int64Array) -> pa.Int64Array:
 
 def _repeat_error(
     matching: Matching, group: pa.Table, row: int, num_met: int, table: str
-) -> InvalidRequestError:
+) -> RepeatedMatchError:
     key = ", ".join(
         f"{'.'.join(path)} = {_target_values(group, path)[row]}"
         for path in dict.fromkeys(matching.keys.paths)
     )
-    return InvalidRequestError(
+    return RepeatedMatchError(
         f"{table}: the row with {key} matches {num_met} source rows that would change it; keep "
         "one source row for each key. Nothing was committed"
     )

@@ -146,6 +146,12 @@ def drop_marks(metadata: Metadata) -> tuple[Metadata, StructType]:
     return replace(metadata, schema_string=""), StructType(tuple(fields))
 
 
+def remove_marks(metadata: Metadata) -> Metadata:
+    """Remove the high-water marks, so that identity columns count from their start."""
+    rest, schema = drop_marks(metadata)
+    return replace(rest, schema_string=schema_to_json(schema))
+
+
 def only_moves_marks(before: Metadata, after: Metadata) -> bool:
     """Whether two metadata differ only in high-water marks."""
     return drop_marks(before) == drop_marks(after)

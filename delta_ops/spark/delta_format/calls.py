@@ -13,6 +13,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.utils import to_str
 
+from delta_ops.spark.expressions.column_text import sql_of
 from delta_ops.spark.versions import is_connect
 
 _CALLS = "_delta_ops_calls"
@@ -28,11 +29,15 @@ class Calls:
     """Name and value, by the name in lower case."""
     table: str | None = None
     """The table in the call of `writeTo`."""
+    table_properties: tuple[tuple[str, str], ...] = ()
+    """Properties of a new table, from `writeTo(...).tableProperty`."""
     schema: Any = None
     """A DDL string or a Spark type."""
     mode: str | None = None
     partition_by: tuple[str, ...] | None = None
     cluster_by: tuple[str, ...] | None = None
+    has_transforms: bool = False
+    """Whether `partitionedBy` got an expression such as years(time)."""
     has_buckets: bool = False
     """Whether `bucketBy` or `sortBy` was called."""
     output_mode: str | None = None
@@ -113,6 +118,16 @@ def _partition_by(calls: Calls, *cols: Any) -> Calls:
     return replace(calls, partition_by=_names(cols))
 
 
+def _note_partitioning(calls: Calls, *cols: Any, **named: Any) -> Calls:
+    texts = [each if isinstance(each, str) else sql_of(each) for each in (*cols, *named.values())]
+    names = tuple(text for text in texts if text is not None and not text.startswith("("))
+    return replace(calls, partition_by=names, has_transforms=len(names) < len(texts))
+
+
+def _table_property(calls: Calls, property: str, value: str) -> Calls:  # noqa: A002  (Spark's name)
+    return replace(calls, table_properties=(*calls.table_properties, (property, value)))
+
+
 def _cluster_by(calls: Calls, *cols: Any) -> Calls:
     return replace(calls, cluster_by=_names(cols))
 
@@ -156,5 +171,10 @@ NOTES: Mapping[str, Callable[..., Calls]] = {
     "trigger": _trigger,
 }
 """Functions that add a method's arguments to the calls, by method name."""
-NOTES_OF_WRITE_TO = {**NOTES, "__init__": _write_to}
+NOTES_OF_WRITE_TO = {
+    **NOTES,
+    "__init__": _write_to,
+    "partitionedBy": _note_partitioning,
+    "tableProperty": _table_property,
+}
 """As `NOTES`, for `DataFrameWriterV2`."""

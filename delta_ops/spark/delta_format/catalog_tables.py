@@ -46,8 +46,3 @@ def plain_path(place: str) -> str:
     if not place.startswith(_LOCAL):
         return place
     return f"/{place.removeprefix(_LOCAL).lstrip('/')}"
-
-
-def create_external(spark: SparkSession, name: str, path: str) -> None:
-    """Add a table to the session's catalog. `DROP TABLE` then keeps its files."""
-    spark.catalog.createTable(name, path, "delta")

@@ -9,16 +9,31 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from pyspark.sql import SparkSession
 
 from delta_ops.errors import InvalidRequestError
-from delta_ops.log import DeltaLog
 from delta_ops.spark.delta_format import readers as format_readers
 from delta_ops.spark.delta_format import writers as format_writers
-from delta_ops.spark.delta_format.calls import calls_of, frame_of, session_of
-from delta_ops.spark.delta_format.catalog_tables import create_external, find_location
+from delta_ops.spark.delta_format.calls import (
+    calls_of,
+    frame_of,
+    remember,
+    session_of,
+)
+from delta_ops.spark.delta_format.catalog_tables import find_location
+from delta_ops.spark.delta_format.named_writes import (
+    change_table_of,
+    create_for_stream,
+    create_table_of,
+    insert_by_position,
+    known_place,
+    save_as_named,
+    visible_place,
+)
 from delta_ops.spark.delta_format.sql_source import forget_columns, is_provided
 
 StorageOptions = Mapping[str, Any] | None
@@ -88,10 +103,10 @@ def _table_as_stream(
     return format_readers.load_stream(session_of(reader), calls_of(reader), path, storage_options)
 
 
-def _find_in_catalog(reader: Any, name: str) -> str | None:
+def _find_in_catalog(target: Any, name: str) -> str | None:
     """Location of a Delta table in the catalog; None if the name is not a Delta table there."""
     with contextlib.suppress(InvalidRequestError):
-        return _location(session_of(reader), name)
+        return _location(session_of(target), name)
     return None
 
 
@@ -127,30 +142,36 @@ def _save_as_table(
     **options: Any,
 ) -> None:
     path = _path_in(name)
-    if path is None and not _is_ours(writer, format):
+    is_ours = _is_ours(writer, format)
+    if path is None and not is_ours and _has_other_format(writer, format, mode, name):
         original(name, format, mode, partitionBy, **options)
         return
     _set_arguments(writer, mode=mode, partitionBy=partitionBy, options=options)
     if path is not None:
         _write(writer, storage_options, path)
         return
-    spark, option = session_of(writer), calls_of(writer).options.get("path")
-    known = _location(spark, name)
-    if known is None and (option is None or not is_provided(spark)):
-        cure = 'df.write.format("delta").save(path)'
-        if is_provided(spark):
-            cure += ', or give option("path", path) beside the name'
-        raise _no_catalog("saveAsTable", name, cure)
-    if known is not None and option is not None and DeltaLog(option[1]).uri != DeltaLog(known).uri:
+    save_as_named(frame_of(writer), calls_of(writer), name, storage_options)
+
+
+def _has_other_format(writer: Any, named: str | None, mode: str | None, name: str) -> bool:
+    """Whether Spark runs `saveAsTable` of a writer that does not name our format.
+
+    Raises:
+        InvalidRequestError: Spark would replace a Delta table by another table.
+    """
+    calls = calls_of(writer)
+    place = known_place(session_of(writer), name)
+    if place is None:
+        return True
+    found = (mode or calls.mode or "error").lower()
+    if named is None and calls.format is None and found == "append":
+        return False  # as in the reference: the existing table decides
+    if found == "overwrite":
         raise InvalidRequestError(
-            f"saveAsTable({name!r}): the catalog has this table at {known}, and the option path is "
-            f"{option[1]}; leave the option out"
+            f"saveAsTable({name!r}): the catalog has a Delta table of this name, which another "
+            'format would delete; add format("delta"), or DROP TABLE first'
         )
-    _write(writer, storage_options, known if option is None else None)
-    if known is not None:
-        forget_columns(spark)  # the write may have changed them
-    elif option is not None:
-        create_external(spark, name, DeltaLog(option[1]).uri)
+    return True
 
 
 def _location(spark: SparkSession, name: str) -> str | None:
@@ -161,31 +182,59 @@ def _location(spark: SparkSession, name: str) -> str | None:
 def _insert_into(
     original: Callable[..., Any],
     writer: Any,
-    _storage_options: StorageOptions,
+    storage_options: StorageOptions,
     tableName: str,  # noqa: N803  (Spark's name)
     overwrite: bool | None = None,
 ) -> None:
-    is_ours = calls_of(writer).format is not None and _is_ours(writer, None)
-    if _path_in(tableName) is None and not is_ours:
-        original(tableName, overwrite)
-        return
-    raise _no_catalog(
-        "insertInto", tableName, 'df.write.format("delta").mode("append").save(path), by name'
-    )
+    calls, spark = calls_of(writer), session_of(writer)
+    path = _path_in(tableName)
+    place = None if path is not None else visible_place(spark, tableName)
+    if path is None and place is None:
+        if calls.format is None or not _is_ours(writer, None):
+            original(tableName, overwrite)
+            return
+        raise InvalidRequestError(
+            f"insertInto({tableName!r}): the catalog has no Delta table of this name; create it "
+            'with saveAsTable, or write by path, df.write.format("delta").mode("append").save(path)'
+        )
+    if overwrite is not None:
+        calls = replace(calls, mode="overwrite" if overwrite else "append")
+    found = path if place is None else place.path
+    insert_by_position(frame_of(writer), calls, found or "", storage_options)
+    if place is not None:
+        forget_columns(spark)
 
 
 def _write_to(
+    method: str,
     original: Callable[..., Any],
     writer: Any,
-    _storage_options: StorageOptions,
+    storage_options: StorageOptions,
     *args: Any,
     **named: Any,
 ) -> Any:
-    calls = calls_of(writer)
+    calls, spark = calls_of(writer), session_of(writer)
     table = calls.table or ""
-    if _path_in(table) is None and (calls.format or "").strip().lower() != DELTA:
+    path = _path_in(table)
+    creates = method in ("create", "replace", "createOrReplace")
+    find = known_place if creates else visible_place
+    place = None if path is not None else find(spark, table)
+    is_ours = path is not None or (_is_ours(writer, None) if creates else place is not None)
+    if not is_ours:
+        if creates and method != "create" and place is not None:
+            raise InvalidRequestError(
+                f"writeTo({table!r}).{method}(): the catalog has a Delta table of this name, "
+                'which another format would delete; add using("delta"), or DROP TABLE first'
+            )
         return original(*args, **named)
-    raise _no_catalog("writeTo", table, 'df.write.format("delta").mode(...).save(path)')
+    if creates:
+        create_table_of(frame_of(writer), calls, method, table, path, storage_options)
+        return None
+    found = path if place is None else place.path
+    change_table_of(frame_of(writer), calls, method, found or "", storage_options, *args, **named)
+    if place is not None:
+        forget_columns(spark)
+    return None
 
 
 def _start(
@@ -226,32 +275,30 @@ def _to_table(
     path = _path_in(tableName)
     if path is None and not _is_ours(writer, format):
         return original(tableName, format, outputMode, partitionBy, queryName, **options)
-    path = path or _location(session_of(writer), tableName)
-    if path is not None:
-        return _start(
-            original,
-            writer,
-            storage_options,
-            path,
-            DELTA,
-            outputMode,
-            partitionBy,
-            queryName,
-            **options,
-        )
-    raise _no_catalog("toTable", tableName, 'df.writeStream.format("delta").start(path)')
+    path = path or _find_in_catalog(writer, tableName)
+    if path is None:
+        _set_arguments(writer, partitionBy=partitionBy, options=options)
+        calls = calls_of(writer)
+        path = create_for_stream(frame_of(writer), calls, tableName, storage_options)
+        kept = {name: pair for name, pair in calls.options.items() if name != "path"}
+        remember(writer, replace(calls, options=kept))
+        options = {}
+    return _start(
+        original,
+        writer,
+        storage_options,
+        path,
+        DELTA,
+        outputMode,
+        partitionBy,
+        queryName,
+        **options,
+    )
 
 
 def _path_in(name: Any) -> str | None:
     found = _BY_PATH.fullmatch(name.strip()) if isinstance(name, str) else None
     return None if found is None else found[1].replace("``", "`")
-
-
-def _no_catalog(method: str, name: str, cure: str) -> InvalidRequestError:
-    return InvalidRequestError(
-        f"{method}({name!r}): delta_ops creates and writes tables by path, not by name in Spark's "
-        f"catalog; use {cure}"
-    )
 
 
 _OF_WRITE_TO = (
@@ -269,7 +316,7 @@ ACTS: Mapping[str, Mapping[str, Act]] = {
         "saveAsTable": _save_as_table,
         "insertInto": _insert_into,
     },
-    "DataFrameWriterV2": dict.fromkeys(_OF_WRITE_TO, _write_to),
+    "DataFrameWriterV2": {method: partial(_write_to, method) for method in _OF_WRITE_TO},
     "DataStreamReader": {
         "load": _load_by(format_readers.load_stream),
         "table": _table_as_stream,

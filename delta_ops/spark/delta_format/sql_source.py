@@ -123,6 +123,11 @@ def is_provided(spark: SparkSession) -> bool:
     return not is_connect(spark) and spark.sparkContext in _provided
 
 
+def provided_source(spark: SparkSession) -> Any:
+    """Our Java class for a session; see `is_provided`."""
+    return _provided[spark.sparkContext]
+
+
 def withdraw(spark: SparkSession) -> None:
     """Remove the provider from SQL. The Java classes stay and reject every query.
 
@@ -200,7 +205,7 @@ class _Table:
         self._size = str(min(int(str(plan.stats().sizeInBytes())), 2**62))
 
     def validate_known(self, known: StructType) -> None:
-        """Reject columns that the table does not have; a catalog may have fewer columns.
+        """Reject columns of a reader that the table does not have.
 
         Raises:
             InvalidRequestError: Names these columns.
@@ -213,9 +218,8 @@ class _Table:
         ]
         if others:
             raise InvalidRequestError(
-                f"the table has no column {', '.join(others)}; create the catalog entry without "
-                "columns, because the table defines them. If the columns have changed, DROP "
-                "TABLE, which keeps the files, and create the entry again"
+                f"the table has no column {', '.join(others)}; leave the schema out, because the "
+                "table defines its columns"
             )
 
     def answer(self, question: str) -> Any:

@@ -70,9 +70,9 @@ def save(
     own_txn = _txn(options)
     txn = own_txn or txn_of(spark)
     _refuse_buckets(calls)
-    mode = _mode(calls.mode)
+    mode = mode_of(calls.mode)
     log = log_at(place_of(options, path, "save"), options, storage_options)
-    engine = engine_of(df, _files(options))
+    engine = engine_of(df, file_settings(options))
     transaction = transaction_on(log, None, ignore, engine)
     replaces_all = mode == "overwrite" and options.text("replaceWhere") is None
     overwrites_schema = _overwrites_schema(options, replaces_all)
@@ -155,7 +155,7 @@ def start(
         output_mode=cast("OutputMode", output_mode),
         checkpoint_location=checkpoint,
     )
-    write_batch = replace(write_batch, settings=_files(options))
+    write_batch = replace(write_batch, settings=file_settings(options))
     name = calls.query_name or options.text("queryName")
     return start_query(df, write_batch, calls.trigger, name)
 
@@ -168,7 +168,12 @@ def _refuse_buckets(calls: Calls) -> None:
         )
 
 
-def _mode(mode: str | None) -> Mode:
+def mode_of(mode: str | None) -> Mode:
+    """The mode of a write by Spark's name for it.
+
+    Raises:
+        InvalidRequestError: The mode is unknown.
+    """
     found = _MODES.get((mode or "error").lower())
     if found is None:
         raise InvalidRequestError(
@@ -277,7 +282,8 @@ def _txn(options: Options) -> tuple[str, int] | None:
     return app_id, version
 
 
-def _files(options: Options) -> FileSettings:
+def file_settings(options: Options) -> FileSettings:
+    """Settings for the new files of a write."""
     return FileSettings(
         codec=options.codec("compression"), max_rows=options.count("maxRecordsPerFile")
     )

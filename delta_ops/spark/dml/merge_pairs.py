@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
-from delta_ops.errors import InvalidRequestError
+from delta_ops.errors import RepeatedMatchError
 from delta_ops.events import OnEvent
 from delta_ops.lazy import lazy
 from delta_ops.planning.missing_columns import generated_columns
@@ -70,7 +70,7 @@ class Pairs:
         """Count the rows of each file that each clause changes.
 
         Raises:
-            InvalidRequestError: Several source rows would change one row of the table.
+            RepeatedMatchError: Several source rows would change one row of the table.
         """
         plan, file, clause = self.plan, named_column(_FILE), named_column(CLAUSE)
         decided = self.frame.filter(clause.isNotNull())
@@ -254,7 +254,7 @@ def _is_same_row(left: tuple[str, str], right: tuple[str, str]) -> Column:
     return (key(left) == key(right)) & is_same_file
 
 
-def _repeat_error(plan: MergePlan, file: AddFile, row: int, times: int) -> InvalidRequestError:
+def _repeat_error(plan: MergePlan, file: AddFile, row: int, times: int) -> RepeatedMatchError:
     expression = plan.expression_of(plan.condition)
     known = plan.snapshot.schema.fields_by_lower_name
     paths = [each.path for each in columns_of(expression.root)] if expression else []
@@ -271,7 +271,7 @@ def _repeat_error(plan: MergePlan, file: AddFile, row: int, times: int) -> Inval
         )
         (found,) = rows.select(*map(named_column, sorted(names))).collect()
         place = "the row with " + ", ".join(f"{name} = {found[name]}" for name in sorted(names))
-    return InvalidRequestError(
+    return RepeatedMatchError(
         f"{plan.snapshot.uri}: {place} matches {times} source rows that would change it; keep one "
         "source row for each key. Nothing was committed"
     )

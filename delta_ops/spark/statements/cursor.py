@@ -100,6 +100,16 @@ class Cursor:
             found.append(self.name())
         return tuple(found)
 
+    def parts_in_string(self) -> tuple[str, ...]:
+        """Read a string literal that contains a name with dots, without blanks and comments."""
+        text = self.string()
+        inner = Cursor(text, self._quotes)
+        found = inner.parts()
+        inner.expect_end()
+        if inner.text_since(0) != text:
+            raise UnclearError("the name contains a blank, a comment or a semicolon")
+        return found
+
     def string(self) -> str:
         """Read a string literal, and return its value."""
         if not self.peeks_string():
@@ -171,6 +181,10 @@ class Cursor:
     def position(self) -> int:
         """Number of tokens that are read."""
         return self._at
+
+    def return_to(self, position: int) -> None:
+        """Go back to a former position."""
+        self._at = position
 
     def text_since(self, position: int) -> str:
         """The original text of the tokens from a position up to here."""

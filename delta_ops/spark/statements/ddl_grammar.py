@@ -7,30 +7,36 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from delta_ops.protocol.schema.column_names import name_of_path
+from delta_ops.protocol.schema import StructType
+from delta_ops.protocol.schema.column_names import name_of_path, path_of_name
 from delta_ops.spark.statements.cursor import Cursor
 from delta_ops.spark.statements.lexer import UnclearError
 from delta_ops.spark.statements.names import (
+    NOT_ALLOWED_DETAIL,
     column_of,
     properties_of,
     property_name,
+    take_unsupported,
     target_of,
     version_of,
 )
 from delta_ops.spark.statements.nodes import (
     AddColumns,
     AddConstraint,
-    AlterColumn,
+    AlterColumns,
     ClusterBy,
+    ColumnChange,
     ColumnDefinition,
     CommentOnColumn,
     CommentOnTable,
     CreateTable,
+    CreateTableLike,
     DropColumns,
     DropConstraint,
     DropFeature,
-    Properties,
+    Identity,
     RenameColumn,
+    ReplaceColumns,
     SetProperties,
     ShallowClone,
     Statement,
@@ -38,6 +44,25 @@ from delta_ops.spark.statements.nodes import (
     UnsetProperties,
 )
 
+_DELETE_ROWS = "delete the rows with DELETE FROM ... WHERE"
+_IN_LOG = "the log has the partitions of each file, so leave the statement out"
+_UNSUPPORTED = (
+    *(
+        (words, f"ALTER TABLE ... {name}", NOT_ALLOWED_DETAIL, cure)
+        for words, name, cure in (
+            (("ADD", "PARTITION"), "ADD PARTITION", _IN_LOG),
+            (("ADD", "IF", "NOT", "EXISTS", "PARTITION"), "ADD PARTITION", _IN_LOG),
+            (("DROP", "PARTITION"), "DROP PARTITION", _DELETE_ROWS),
+            (("DROP", "IF", "EXISTS", "PARTITION"), "DROP PARTITION", _DELETE_ROWS),
+            (("PARTITION",), "PARTITION", "change the rows with UPDATE"),
+            (("RECOVER", "PARTITIONS"), "RECOVER PARTITIONS", _IN_LOG),
+            (("SET", "SERDEPROPERTIES"), "SET SERDEPROPERTIES", "write SET TBLPROPERTIES"),
+            (("SET", "SERDE"), "SET SERDE", "leave it out, because the files are Parquet files"),
+        )
+    ),
+)
+"""First words after the table, the statement, the reference's error class, and what to do."""
+_OF_CHANGE = ("TYPE", "COMMENT", "SET", "DROP", "FIRST", "AFTER")
 _AFTER_TYPE = (",", "NOT", "NULL", "COMMENT", "DEFAULT", "GENERATED", "FIRST", "AFTER")
 
 
@@ -57,14 +82,22 @@ def alter_of(cursor: Cursor) -> Statement:
         return RenameColumn(target=target, column=column, name=cursor.name())
     if cursor.take("CLUSTER", "BY"):
         return ClusterBy(target=target, columns=_clusters(cursor))
+    if found := take_unsupported(cursor, target, _UNSUPPORTED):
+        return found
+    if cursor.take("REPLACE", "COLUMNS"):
+        columns = cursor.list_in_brackets(lambda: _column(cursor))
+        return ReplaceColumns(target=target, columns=columns)
     if cursor.take("ADD"):
         return _add(cursor, target)
     if cursor.take("DROP"):
         return _drop(cursor, target)
-    if not cursor.take("ALTER"):
-        cursor.expect("CHANGE")
+    is_change = cursor.take("CHANGE")
+    if not is_change:
+        cursor.expect("ALTER")
     cursor.take("COLUMN")
-    return _alter_column(cursor, target)
+    if is_change and (changes := _hive_change(cursor)):
+        return AlterColumns(target=target, changes=changes)
+    return AlterColumns(target=target, changes=cursor.list(lambda: _column_change(cursor)))
 
 
 def comment_of(cursor: Cursor) -> CommentOnTable | CommentOnColumn:
@@ -82,12 +115,14 @@ def comment_of(cursor: Cursor) -> CommentOnTable | CommentOnColumn:
     return CommentOnColumn(target=target, column=column, comment=_comment_text(cursor))
 
 
-def create_of(cursor: Cursor) -> CreateTable | ShallowClone:
-    """Read CREATE [OR REPLACE] TABLE or REPLACE TABLE, USING delta or SHALLOW CLONE."""
+def create_of(cursor: Cursor) -> CreateTable | CreateTableLike | ShallowClone:
+    """Read CREATE [OR REPLACE] TABLE or REPLACE TABLE: USING delta, LIKE or SHALLOW CLONE."""
     mode = _create_mode(cursor)
     target = target_of(cursor)
     if cursor.take("SHALLOW", "CLONE"):
         return _clone(cursor, target, mode)
+    if cursor.take("LIKE"):
+        return _read_like(cursor, target, mode)
     columns: tuple[ColumnDefinition, ...] = ()
     if cursor.peek("("):
         columns = cursor.list_in_brackets(lambda: _column(cursor))
@@ -95,8 +130,28 @@ def create_of(cursor: Cursor) -> CreateTable | ShallowClone:
         raise UnclearError("FIRST and AFTER are for existing tables")
     cursor.expect("USING", "DELTA")
     clauses = _table_clauses(cursor)
+    columns += clauses.pop("partition_columns")
     query = cursor.slice() if cursor.take("AS") or not cursor.is_at_end else None
     return CreateTable(target=target, mode=mode, columns=columns, query=query, **clauses)
+
+
+def _read_like(cursor: Cursor, target: Target, mode: _Mode) -> CreateTableLike:
+    if mode not in ("create", "create if not exists"):
+        raise UnclearError("LIKE replaces no table")
+    source = target_of(cursor)
+    is_delta = cursor.take("USING", "DELTA")
+    clauses = _table_clauses(cursor)
+    cursor.expect_end()
+    if clauses["partition_by"] or clauses["cluster_by"] or clauses["comment"] is not None:
+        raise UnclearError("LIKE takes a location and properties only")
+    return CreateTableLike(
+        target=target,
+        source=source,
+        mode=mode,
+        is_delta=is_delta,
+        properties=clauses["properties"],
+        location=clauses["location"],
+    )
 
 
 def _add(cursor: Cursor, target: Target) -> AddColumns | AddConstraint:
@@ -126,32 +181,65 @@ def _drop(cursor: Cursor, target: Target) -> Statement:
     return DropColumns(target=target, columns=columns)
 
 
-def _alter_column(cursor: Cursor, target: Target) -> AlterColumn:
+def _column_change(cursor: Cursor) -> ColumnChange:
     column = column_of(cursor)
     if cursor.take("TYPE"):
-        return AlterColumn(target=target, column=column, change="type", value=cursor.slice((",",)))
+        start = cursor.position
+        _data_type(cursor)
+        if not (cursor.is_at_end or cursor.peek(",")):
+            cursor.slice((",",))
+        value = cursor.text_since(start)
+        return ColumnChange(column=column, change="type", value=value)
     if cursor.take("COMMENT"):
-        return AlterColumn(target=target, column=column, change="comment", value=cursor.string())
+        return ColumnChange(column=column, change="comment", value=cursor.string())
     if cursor.take("SET", "NOT", "NULL"):
-        return AlterColumn(target=target, column=column, change="set not null")
+        return ColumnChange(column=column, change="set not null")
     if cursor.take("DROP", "NOT", "NULL"):
-        return AlterColumn(target=target, column=column, change="drop not null")
+        return ColumnChange(column=column, change="drop not null")
     if cursor.take("SET", "DEFAULT"):
-        return AlterColumn(target=target, column=column, change="default", value=cursor.slice())
+        return ColumnChange(column=column, change="default", value=cursor.slice((",",)))
     if cursor.take("DROP", "DEFAULT"):
-        return AlterColumn(target=target, column=column, change="default")
+        return ColumnChange(column=column, change="default")
+    found = _position(cursor, column)
+    if found is None:
+        raise UnclearError("a column without a change")
+    return found
+
+
+def _position(cursor: Cursor, column: str) -> ColumnChange | None:
     if cursor.take("FIRST"):
-        return AlterColumn(target=target, column=column, change="first")
-    cursor.expect("AFTER")
-    return AlterColumn(target=target, column=column, change="after", value=cursor.name())
+        return ColumnChange(column=column, change="first")
+    if cursor.take("AFTER"):
+        return ColumnChange(column=column, change="after", value=cursor.name())
+    return None
+
+
+def _hive_change(cursor: Cursor) -> tuple[ColumnChange, ...]:
+    """Read CHANGE COLUMN a a type [COMMENT text] [FIRST | AFTER b]; empty for the form of ALTER.
+
+    Spark rejects another second name.
+    """
+    start = cursor.position
+    parts = cursor.parts()
+    column = name_of_path(parts)
+    if any(map(cursor.peek, _OF_CHANGE)):
+        cursor.return_to(start)
+        return ()
+    if cursor.name() != parts[-1]:
+        raise UnclearError("the statement renames the column")
+    changes = [ColumnChange(column=column, change="type", value=_data_type(cursor))]
+    if cursor.take("COMMENT"):
+        changes.append(ColumnChange(column=column, change="comment", value=cursor.string()))
+    position = _position(cursor, column)
+    return tuple(changes) if position is None else (*changes, position)
 
 
 def _column(cursor: Cursor) -> ColumnDefinition:
     name = column_of(cursor)
     data_type = _data_type(cursor)
-    found: dict[str, str | bool | None] = {}
+    found: dict[str, str | bool | Identity | None] = {}
 
-    def add(key: str, value: str | bool) -> None:
+    def add(key: str, value: str | bool | Identity) -> None:
         if key in found:
             raise UnclearError(f"{key} is repeated")
         found[key] = value
@@ -163,6 +251,10 @@ def _column(cursor: Cursor) -> ColumnDefinition:
             add("comment", cursor.string())
         elif cursor.take("DEFAULT"):
             add("default", cursor.slice(_AFTER_TYPE))
+        elif cursor.take("GENERATED", "ALWAYS", "AS", "IDENTITY"):
+            add("identity", _identity(cursor, allows_values=False))
+        elif cursor.take("GENERATED", "BY", "DEFAULT", "AS", "IDENTITY"):
+            add("identity", _identity(cursor, allows_values=True))
         elif cursor.take("GENERATED", "ALWAYS", "AS"):
             add("generated_as", cursor.text_in_brackets())
         elif cursor.take("FIRST"):
@@ -171,6 +263,25 @@ def _column(cursor: Cursor) -> ColumnDefinition:
             add("after", cursor.name())
         else:
             return ColumnDefinition(name=name, data_type=data_type, **found)  # type: ignore[arg-type]
+
+
+def _identity(cursor: Cursor, *, allows_values: bool) -> Identity:
+    """Read ([START WITH n] [INCREMENT BY n]), in any order, after AS IDENTITY."""
+    found: dict[str, int] = {}
+    if cursor.take("("):
+        while not cursor.take(")"):
+            key = "start" if cursor.take("START") else "step"
+            if key == "start":
+                cursor.take("WITH")
+            else:
+                cursor.expect("INCREMENT")
+                cursor.take("BY")
+            if key in found:
+                raise UnclearError(f"{key} is repeated")
+            found[key] = -cursor.integer() if cursor.take("-") else cursor.integer()
+    return Identity(
+        start=found.get("start", 1), step=found.get("step", 1), allows_values=allows_values
+    )
 
 
 def _data_type(cursor: Cursor) -> str:
@@ -215,37 +326,58 @@ def _create_mode(cursor: Cursor) -> _Mode:
 def _clone(cursor: Cursor, target: Target, mode: _Mode) -> ShallowClone:
     source = target_of(cursor)
     version, timestamp = None, None
-    if not cursor.is_at_end and not cursor.peek("TBLPROPERTIES"):
+    ends = cursor.is_at_end or cursor.peek("TBLPROPERTIES") or cursor.peek("LOCATION")
+    if not ends:
         version, timestamp = version_of(cursor)
     properties = properties_of(cursor) if cursor.take("TBLPROPERTIES") else ()
-    if_exists: dict[_Mode, Literal["error", "ignore", "replace"]] = {
-        "create": "error",
-        "create if not exists": "ignore",
-        "replace": "replace",
-        "create or replace": "replace",
-    }
     return ShallowClone(
         target=target,
         source=source,
         version=version,
         timestamp=timestamp,
-        if_exists=if_exists[mode],
+        mode=mode,
         properties=properties,
+        location=cursor.string() if cursor.take("LOCATION") else None,
     )
+
+
+def _partition_field(cursor: Cursor) -> str | ColumnDefinition:
+    """Read the name of a column, or a new column with its type."""
+    start = cursor.position
+    name = cursor.name()
+    if cursor.peek(",") or cursor.peek(")"):
+        return name
+    cursor.return_to(start)
+    column = _column(cursor)
+    given = (column.default, column.generated_as, column.identity, column.after)
+    if column.is_first or any(each is not None for each in given):
+        raise UnclearError("a partition column has a name, a type and a comment")
+    return column
+
+
+def _plain_name(column: str) -> str:
+    (name,) = path_of_name(column, StructType())
+    return name
 
 
 def _table_clauses(cursor: Cursor) -> dict[str, Any]:
     """Read the clauses between USING and the query, in any order."""
     found: dict[str, Any] = {}
 
-    def add(key: str, value: tuple[str, ...] | Properties | str) -> None:
+    def add(key: str, value: object) -> None:
         if key in found:
             raise UnclearError(f"{key} is repeated")
         found[key] = value
 
     while not (cursor.is_at_end or cursor.peek("AS") or cursor.peek("SELECT")):
         if cursor.take("PARTITIONED", "BY"):
-            add("partition_by", cursor.list_in_brackets(cursor.name))
+            fields = cursor.list_in_brackets(lambda: _partition_field(cursor))
+            names = tuple(each for each in fields if isinstance(each, str))
+            added = tuple(each for each in fields if isinstance(each, ColumnDefinition))
+            if names and added:
+                raise UnclearError("only some partition columns have a type")
+            add("partition_by", names or tuple(_plain_name(each.name) for each in added))
+            add("partition_columns", added)
         elif cursor.take("CLUSTER", "BY"):
             add("cluster_by", _clusters(cursor))
         elif cursor.take("TBLPROPERTIES"):
@@ -257,6 +389,7 @@ def _table_clauses(cursor: Cursor) -> dict[str, Any]:
             add("location", cursor.string())
     return {
         "partition_by": (),
+        "partition_columns": (),
         "cluster_by": (),
         "properties": (),
         "comment": None,

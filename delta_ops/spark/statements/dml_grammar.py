@@ -5,11 +5,12 @@ Source: apache/spark, `SqlBaseParser.g4`: `dmlStatementNoWith`, `insertInto`.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
 from delta_ops.spark.statements.cursor import Cursor
 from delta_ops.spark.statements.lexer import UnclearError
-from delta_ops.spark.statements.names import alias_of, column_of, target_of
+from delta_ops.spark.statements.names import alias_of, column_of, take_unsupported, target_of
 from delta_ops.spark.statements.nodes import (
     Assignments,
     Delete,
@@ -17,9 +18,20 @@ from delta_ops.spark.statements.nodes import (
     MergeClause,
     MergeInto,
     Truncate,
+    Unsupported,
     Update,
 )
 
+DEFAULT = "DEFAULT"
+"""A value that stands for the default of its column."""
+_UNSUPPORTED = (
+    (
+        ("PARTITION",),
+        "TRUNCATE TABLE ... PARTITION",
+        "DELTA_TRUNCATE_TABLE_PARTITION_NOT_SUPPORTED",
+        "delete the rows with DELETE FROM ... WHERE",
+    ),
+)
 _QUERY_STARTS = ("SELECT", "VALUES", "WITH", "TABLE")
 
 
@@ -49,7 +61,7 @@ def merge_of(cursor: Cursor) -> MergeInto:
     target = target_of(cursor)
     alias = alias_of(cursor, ("USING",))
     cursor.expect("USING")
-    source = _source(cursor)
+    source, source_name = _source(cursor)
     cursor.expect("ON")
     condition = cursor.slice(("WHEN",))
     clauses = []
@@ -61,6 +73,7 @@ def merge_of(cursor: Cursor) -> MergeInto:
         target=target,
         alias=alias,
         source=source,
+        source_name=source_name,
         condition=condition,
         clauses=tuple(clauses),
         adds_columns=adds_columns,
@@ -76,14 +89,19 @@ def insert_of(cursor: Cursor) -> Insert:
     cursor.take("TABLE")
     target = target_of(cursor)
     columns, is_by_name, condition = None, False, None
+    partition: tuple[tuple[str, str | None], ...] = ()
     if not overwrites and cursor.take("REPLACE", "WHERE"):
         condition = cursor.slice(_QUERY_STARTS)
-    elif cursor.take("BY", "NAME"):
-        is_by_name = True
-    elif cursor.peek("("):
-        columns = _column_list(cursor)
+    else:
+        if cursor.take("PARTITION"):
+            partition = cursor.list_in_brackets(lambda: _partition_value(cursor))
+        if cursor.take("BY", "NAME"):
+            is_by_name = True
+        elif cursor.peek("("):
+            columns = _column_list(cursor)
     if not any(cursor.peek(word) for word in (*_QUERY_STARTS, "(")):
         raise UnclearError("no query follows")
+    rows = _rows_with_default(cursor)
     query = cursor.slice()
     cursor.expect_end()
     return Insert(
@@ -93,13 +111,65 @@ def insert_of(cursor: Cursor) -> Insert:
         is_by_name=is_by_name,
         overwrites=overwrites,
         replace_where=condition,
+        partition=partition,
+        value_rows=rows,
     )
 
 
-def truncate_of(cursor: Cursor) -> Truncate:
-    """Read TRUNCATE TABLE table, without a partition."""
+def change_with_tables(cursor: Cursor) -> Insert | MergeInto:
+    """Read WITH name AS (query), ... INSERT or MERGE; the query or the source gets the WITH."""
+    start = cursor.position
+    cursor.expect("WITH")
+    if cursor.peek("RECURSIVE"):
+        raise UnclearError("a recursive query")
+    cursor.list(lambda: _common_table(cursor))
+    tables = cursor.text_since(start)
+    if cursor.peek("MERGE"):
+        merge = merge_of(cursor)
+        return replace(merge, with_tables=tables)
+    insert = insert_of(cursor)
+    if insert.value_rows:
+        raise UnclearError("VALUES with DEFAULT after WITH")
+    is_nested = insert.query[:4].upper() == "WITH"
+    query = f"SELECT * FROM ({insert.query})" if is_nested else insert.query  # noqa: S608
+    return replace(insert, query=f"{tables} {query}")
+
+
+def _common_table(cursor: Cursor) -> None:
+    cursor.name()
+    if cursor.peek("("):
+        cursor.list_in_brackets(cursor.name)
+    cursor.take("AS")
+    cursor.text_in_brackets()
+
+
+def _partition_value(cursor: Cursor) -> tuple[str, str | None]:
+    name = cursor.name()
+    return name, cursor.slice((",",)) if cursor.take("=") else None
+
+
+def _rows_with_default(cursor: Cursor) -> tuple[tuple[str, ...], ...]:
+    """The rows of VALUES without reading them; empty if no value is DEFAULT."""
+    start = cursor.position
+    if not cursor.take("VALUES"):
+        return ()
+    try:
+        rows = cursor.list(
+            lambda: cursor.list_in_brackets(lambda: cursor.slice((",",))),
+        )
+        is_complete = cursor.is_at_end
+    except UnclearError:
+        is_complete, rows = False, ()
+    cursor.return_to(start)
+    has_default = any(value.upper() == DEFAULT for row in rows for value in row)
+    return rows if is_complete and has_default else ()
+
+
+def truncate_of(cursor: Cursor) -> Truncate | Unsupported:
+    """Read TRUNCATE TABLE table [PARTITION]."""
     cursor.expect("TRUNCATE", "TABLE")
-    return Truncate(target=target_of(cursor))
+    target = target_of(cursor)
+    return take_unsupported(cursor, target, _UNSUPPORTED) or Truncate(target=target)
 
 
 def _where(cursor: Cursor) -> str | None:
@@ -122,15 +192,17 @@ def _column_list(cursor: Cursor) -> tuple[str, ...] | None:
     return cursor.list_in_brackets(cursor.name)
 
 
-def _source(cursor: Cursor) -> str:
-    start = cursor.position
+def _source(cursor: Cursor) -> tuple[str, str | None]:
+    """Read the source of a merge; returns its text, and the name of its columns' table."""
+    start, name = cursor.position, None
     if cursor.peek("("):
         cursor.text_in_brackets()
     else:
-        target_of(cursor)
-    if alias_of(cursor, ("ON",)) is not None and cursor.peek("("):
+        name = target_of(cursor).parts[-1]
+    alias = alias_of(cursor, ("ON",))
+    if alias is not None and cursor.peek("("):
         cursor.list_in_brackets(cursor.name)
-    return cursor.text_since(start)
+    return cursor.text_since(start), alias or name
 
 
 _AppliesTo = Literal["matched", "not matched", "not matched by source"]

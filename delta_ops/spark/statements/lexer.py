@@ -52,7 +52,7 @@ _TOKEN = re.compile(
     |(?P<variable>\$\{[^}`'"]*\})
     |(?P<word>[A-Za-z0-9_]++(?!://))
     |(?P<quoted>`(?:[^`]|``)++`)
-    |(?P<symbol>[()\[\],.;=<>!+\-*/%&|^~:?])
+    |(?P<symbol>[()\[\],.;=<>!+\-*/%&|^~:?@])
     """,
     re.DOTALL | re.VERBOSE,
 )

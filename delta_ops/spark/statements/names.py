@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from delta_ops.protocol.schema.column_names import name_of_path
 from delta_ops.spark.statements.cursor import Cursor
 from delta_ops.spark.statements.lexer import UnclearError
-from delta_ops.spark.statements.nodes import Properties, Target
+from delta_ops.spark.statements.nodes import Properties, Target, Unsupported
+
+NOT_ALLOWED_DETAIL = "DELTA_OPERATION_NOT_ALLOWED_DETAIL"
+"""The reference's error class of statements that Delta tables do not have."""
 
 
 def target_of(cursor: Cursor) -> Target:
-    """Read the name of a table."""
+    """Read the name of a table, also as IDENTIFIER('name')."""
     start = cursor.position
-    parts = cursor.parts()
-    if cursor.peek("(") and [each.upper() for each in parts] == ["IDENTIFIER"]:
-        raise UnclearError("a function, such as IDENTIFIER(...)")
+    if cursor.take("IDENTIFIER", "("):
+        parts = cursor.parts_in_string()
+        cursor.expect(")")
+    else:
+        parts = cursor.parts()
     return Target(parts=parts, text=cursor.text_since(start))
 
 
@@ -39,6 +44,23 @@ def alias_of(cursor: Cursor, following: Collection[str]) -> str | None:
     if cursor.is_at_end or any(cursor.peek(word) for word in following):
         return None
     return cursor.name()
+
+
+def take_unsupported(
+    cursor: Cursor, target: Target, statements: Sequence[tuple[tuple[str, ...], str, str, str]]
+) -> Unsupported | None:
+    """Read a statement that Delta tables do not have, up to its end; None for other statements.
+
+    Args:
+        statements: The first words from here, the name of the statement, the reference's error
+            class, and what to do.
+    """
+    for words, operation, condition, cure in statements:
+        if cursor.take(*words):
+            if not cursor.is_at_end:
+                cursor.slice()
+            return Unsupported(target=target, operation=operation, condition=condition, cure=cure)
+    return None
 
 
 def column_of(cursor: Cursor) -> str:

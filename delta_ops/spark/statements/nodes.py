@@ -61,9 +61,13 @@ class MergeInto:
     alias: str | None
     source: str
     """The source with its alias, as in a FROM clause."""
+    source_name: str | None
+    """The alias, or the last part of the name; None for a subquery without an alias."""
     condition: str
     clauses: tuple[MergeClause, ...]
     adds_columns: bool
+    with_tables: str = ""
+    """WITH and the common table expressions before the statement."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +81,10 @@ class Insert:
     is_by_name: bool = False
     overwrites: bool = False
     replace_where: str | None = None
+    partition: tuple[tuple[str, str | None], ...] = ()
+    """Column and value of PARTITION (...); None: the query has the value."""
+    value_rows: tuple[tuple[str, ...], ...] = ()
+    """The rows of VALUES, if one of their values is DEFAULT."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +112,8 @@ class Vacuum:
     retention_hours: float | None
     is_dry_run: bool
     mode: Literal["full", "lite"]
+    inventory: str | None = None
+    """The query of USING INVENTORY."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,8 +172,19 @@ class ShallowClone:
     source: Target
     version: int | None
     timestamp: str | None
-    if_exists: Literal["error", "ignore", "replace"]
+    mode: Literal["create", "create if not exists", "replace", "create or replace"]
     properties: Properties
+    location: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """GENERATED ... AS IDENTITY."""
+
+    start: int
+    step: int
+    allows_values: bool
+    """BY DEFAULT: rows may have values of their own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,6 +198,7 @@ class ColumnDefinition:
     comment: str | None = None
     default: str | None = None
     generated_as: str | None = None
+    identity: Identity | None = None
     is_first: bool = False
     after: str | None = None
 
@@ -194,6 +216,29 @@ class CreateTable:
     comment: str | None
     location: str | None
     query: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateTableLike:
+    """CREATE TABLE ... LIKE."""
+
+    target: Target
+    source: Target
+    mode: Literal["create", "create if not exists"]
+    is_delta: bool
+    """Whether the statement says USING delta."""
+    properties: Properties
+    location: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Show:
+    """SHOW TBLPROPERTIES, COLUMNS, PARTITIONS or CREATE TABLE."""
+
+    target: Target
+    what: Literal["properties", "columns", "partitions", "create table"]
+    name: str | None = None
+    """The property of SHOW TBLPROPERTIES."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,6 +267,14 @@ class AddColumns:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReplaceColumns:
+    """ALTER TABLE ... REPLACE COLUMNS."""
+
+    target: Target
+    columns: tuple[ColumnDefinition, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RenameColumn:
     """ALTER TABLE ... RENAME COLUMN."""
 
@@ -239,13 +292,20 @@ class DropColumns:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AlterColumn:
-    """ALTER TABLE ... ALTER COLUMN, with one change."""
+class ColumnChange:
+    """One change of a column."""
 
-    target: Target
     column: str
     change: Literal["type", "comment", "set not null", "drop not null", "default", "first", "after"]
     value: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterColumns:
+    """ALTER TABLE ... ALTER COLUMN or CHANGE COLUMN."""
+
+    target: Target
+    changes: tuple[ColumnChange, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -300,6 +360,18 @@ class CommentOnColumn:
     comment: str | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unsupported:
+    """A statement of Spark that Delta tables do not have."""
+
+    target: Target
+    operation: str
+    """As the error names it."""
+    condition: str
+    """The reference's error class."""
+    cure: str
+
+
 Statement: TypeAlias = (
     Delete
     | Update
@@ -316,16 +388,20 @@ Statement: TypeAlias = (
     | ConvertToDelta
     | ShallowClone
     | CreateTable
+    | CreateTableLike
+    | Show
     | SetProperties
     | UnsetProperties
     | AddColumns
+    | ReplaceColumns
     | RenameColumn
     | DropColumns
-    | AlterColumn
+    | AlterColumns
     | AddConstraint
     | DropConstraint
     | ClusterBy
     | DropFeature
     | CommentOnTable
     | CommentOnColumn
+    | Unsupported
 )

@@ -34,16 +34,28 @@ _GRAMMARS: Mapping[str, Callable[[Cursor], Statement]] = {
     "COMMENT": ddl_grammar.comment_of,
     "CREATE": ddl_grammar.create_of,
     "REPLACE": ddl_grammar.create_of,
+    "SHOW": command_grammar.show_of,
+    "MSCK": command_grammar.repair_of,
+    "REPAIR": command_grammar.repair_of,
+    "LOAD": command_grammar.load_of,
+    "WITH": dml_grammar.change_with_tables,
 }
 """The grammar by the first word of a statement."""
 
+_FIRST_WORDS = frozenset({*_GRAMMARS, "ANALYZE", "COPY"})
+"""First words of all statements of Delta's, also of those that are refused."""
+_CHANGES = re.compile(r"\b(?:INSERT|MERGE)\b", re.IGNORECASE)
 _WORD = re.compile(r"[A-Za-z]+")
-_LONGEST = max(map(len, _GRAMMARS))
+_LONGEST = max(map(len, _FIRST_WORDS))
 
 
 def may_be_ours(text: str) -> bool:
-    """Whether a statement begins as one of Delta's statements."""
-    return _first_word(text) in _GRAMMARS
+    """Whether a statement begins as one of Delta's statements.
+
+    Most statements with WITH are queries; the words of a change decide.
+    """
+    word = _first_word(text)
+    return word in _FIRST_WORDS and (word != "WITH" or _CHANGES.search(text) is not None)
 
 
 def parse(text: str, quotes: Quotes) -> Statement | None:

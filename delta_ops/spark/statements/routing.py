@@ -13,28 +13,38 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from importlib import import_module
 from typing import Any
 
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.sql_formatter import SQLStringFormatter
 
-from delta_ops.errors import DeltaOpsError
+from delta_ops.errors import DeltaOpsError, InvalidRequestError
 from delta_ops.log import DeltaLog
+from delta_ops.spark.delta_format.calls import Calls
+from delta_ops.spark.delta_format.catalog_entries import Place, find_place
+from delta_ops.spark.delta_format.change_paths import options_of_changes, path_with_changes
 from delta_ops.spark.delta_format.options import instant_of
+from delta_ops.spark.delta_format.readers import load
 from delta_ops.spark.session.session import session_time_zone
 from delta_ops.spark.statements import nodes
 from delta_ops.spark.statements.cursor import Quotes
+from delta_ops.spark.statements.frames_for_paths import frames_for_paths, may_name_paths
 from delta_ops.spark.statements.lexer import UnclearError
 from delta_ops.spark.statements.nodes import Statement, Target
 from delta_ops.spark.statements.parameters import bind
 from delta_ops.spark.statements.parse import may_be_ours, parse
+from delta_ops.spark.statements.refusals import refusal_of
+from delta_ops.spark.statements.table_changes import ChangesAt, may_read_changes, pin_changes
 from delta_ops.spark.statements.targets import path_in_name, path_of_target
 from delta_ops.spark.statements.time_travel import Travel, may_travel, pin_versions
 from delta_ops.spark.versions import is_connect
 
 Sql = Callable[..., DataFrame]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 _OF_SPARK = (
     nodes.Delete,
@@ -45,11 +55,15 @@ _OF_SPARK = (
     nodes.SetProperties,
     nodes.UnsetProperties,
     nodes.AddColumns,
+    nodes.ReplaceColumns,
     nodes.RenameColumn,
     nodes.DropColumns,
-    nodes.AlterColumn,
+    nodes.AlterColumns,
     nodes.CommentOnTable,
     nodes.CreateTable,
+    nodes.CreateTableLike,
+    nodes.Show,
+    nodes.Unsupported,
 )
 """Statements that Spark's parser knows."""
 
@@ -62,6 +76,8 @@ class Routed:
     statement: Statement
     path: str
     """Location of the target."""
+    place: Place | None
+    """Entry of a table that the statement creates by name."""
     is_named: bool
     """Whether the target is a name in the session's catalog."""
     query: Callable[[str], DataFrame]
@@ -86,11 +102,13 @@ def sql_with_delta(
     Raises:
         AnalysisException: A parameter of such a statement cannot be bound.
     """
-    if not isinstance(sqlQuery, str) or is_connect(spark):
+    if not isinstance(sqlQuery, str):
         return original(sqlQuery, args, **values)
     query = _Queries(original=original, spark=spark, storage_options=storage_options).run
     if not may_be_ours(sqlQuery):
         return query(sqlQuery, args, **values)
+    if is_connect(spark) and values:
+        return query(sqlQuery, args, **values)  # its fields are part of the plan, and not views
     formatter = SQLStringFormatter(spark)
     try:
         text = formatter.format(sqlQuery, **values) if values else sqlQuery
@@ -100,7 +118,15 @@ def sql_with_delta(
             return run(found)
     finally:
         formatter.clear()
-    return query(sqlQuery, args, **values)
+    try:
+        return query(sqlQuery, args, **values)
+    except AnalysisException as error:
+        is_syntax = isinstance(error, ParseException)
+        is_delta = lambda target: path_of_target(spark, target) is not None  # noqa: E731
+        reason = refusal_of(text, _quotes(spark), is_delta, is_syntax_error=is_syntax)
+        if reason is None:
+            raise
+        raise AnalysisException(reason) from error
 
 
 _RUNNER = "delta_ops.tables.statements.run"
@@ -117,19 +143,69 @@ class _Queries:
 
     def run(self, text: str, args: Any = None, **values: Any) -> DataFrame:
         if may_travel(text):
-            text = pin_versions(text, _quotes(self.spark), self._path_of)
+            text, args = self._pin_versions(text, args)
+        if may_read_changes(text):
+            text = pin_changes(text, _quotes(self.spark), self._path_of_changes)
+        if not values and is_connect(self.spark) and may_name_paths(text):
+            text, values = frames_for_paths(text, self._read)
         return self.original(text, args, **values)
+
+    def _pin_versions(self, text: str, args: Any) -> tuple[str, Any]:
+        """Pin the versions of a query, also versions that are parameters."""
+        quotes = _quotes(self.spark)
+        try:
+            bound = bind(text, args)
+        except UnclearError:
+            return text, args
+        if not args or bound.refusal is not None:
+            return pin_versions(text, quotes, self._path_of), args
+        pinned = pin_versions(bound.text, quotes, self._path_of)
+        return (text, args) if pinned == bound.text else (pinned, None)
+
+    def _read(self, path: str) -> DataFrame:
+        options = {"path": ("path", path)} | options_of_changes(path)
+        try:
+            return load(self.spark, Calls(options=options), None, self.storage_options)
+        except DeltaOpsError as error:
+            raise AnalysisException(str(error)) from error
 
     def _path_of(self, travel: Travel) -> str | None:
         path = path_of_target(self.spark, travel.target)
-        if path is None or travel.timestamp is None:
+        if path is None or travel.version is not None:
             return path if path is None else f"{path}@v{travel.version}"
         try:
-            instant = instant_of("TIMESTAMP AS OF", travel.timestamp, session_time_zone(self.spark))
+            instant = self._instant_of(travel)
             snapshot = DeltaLog(path, self.storage_options).snapshot(timestamp=instant)
         except DeltaOpsError as error:
             raise AnalysisException(str(error)) from error
         return f"{path}@v{snapshot.version}"
+
+    def _instant_of(self, travel: Travel) -> datetime:
+        if travel.expression is None:
+            zone = session_time_zone(self.spark)
+            return instant_of("TIMESTAMP AS OF", travel.timestamp or "", zone)
+        found = self.original(f"SELECT unix_micros(CAST({travel.expression} AS TIMESTAMP))").first()
+        if found is None or found[0] is None:
+            raise InvalidRequestError(
+                f"TIMESTAMP AS OF {travel.expression} is NULL; write a time or a date"
+            )
+        return _EPOCH + timedelta(microseconds=found[0])
+
+    def _path_of_changes(self, changes: ChangesAt) -> str | None:
+        path = path_of_target(self.spark, changes.target)
+        if path is None:
+            return None
+        try:
+            ends = [self._end_of(each) for each in (changes.start, changes.end)]
+        except DeltaOpsError as error:
+            raise AnalysisException(str(error)) from error
+        return path_with_changes(path, ends[0], ends[1])
+
+    def _end_of(self, end: int | str | None) -> str:
+        """A version, or a time in UTC, as text."""
+        if not isinstance(end, str):
+            return "" if end is None else str(end)
+        return instant_of("table_changes", end, session_time_zone(self.spark)).isoformat()
 
 
 def _find(
@@ -146,9 +222,9 @@ def _find(
     statement = parse(bound.text, _quotes(spark))
     if statement is None:
         return None
-    path = path_of_target(spark, statement.target)
-    if path is None:
-        path = _path_to_convert(statement)
+    place = _new_place(spark, statement)
+    converted = _path_to_convert(statement)
+    path = converted or (place.path if place else path_of_target(spark, statement.target))
     if path is None or not _accepts(spark, statement, bound.text):
         return None
     if bound.refusal is not None:
@@ -157,10 +233,26 @@ def _find(
         spark=spark,
         statement=statement,
         path=path,
-        is_named=is_named(spark, statement.target),
+        place=place,
+        is_named=converted is None and is_named(spark, statement.target),
         query=query,
         storage_options=storage_options,
     )
+
+
+def _new_place(spark: SparkSession, statement: Statement) -> Place | None:
+    """The place of a table that a statement creates by its name; None for other statements."""
+    match statement:
+        case nodes.CreateTable() | nodes.ShallowClone():
+            pass
+        case nodes.CreateTableLike(source=source, is_delta=is_delta):
+            if not is_delta and path_of_target(spark, source) is None:
+                return None
+        case _:
+            return None
+    if not is_named(spark, statement.target):
+        return None
+    return find_place(spark, statement.target.parts, statement.location)
 
 
 def is_named(spark: SparkSession, target: Target) -> bool:
@@ -195,6 +287,8 @@ def _accepts(spark: SparkSession, statement: Statement, text: str) -> bool:
 
 
 def _parses(spark: SparkSession, text: str) -> bool:
+    if is_connect(spark):
+        return True  # a client has no parser; the server parses each condition and query
     session: Any = spark
     try:
         session._jsparkSession.sessionState().sqlParser().parsePlan(text)

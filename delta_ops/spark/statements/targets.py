@@ -8,12 +8,13 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from delta_ops.spark.delta_format.catalog_entries import names_in_session_catalog
 from delta_ops.spark.delta_format.catalog_tables import plain_path
 from delta_ops.spark.delta_format.sql_source import is_name_free, names_paths
 from delta_ops.spark.statements.nodes import Target
+from delta_ops.spark.versions import is_connect
 
 _DELTA = "delta"
-_SESSION_CATALOG = "spark_catalog"
 
 
 def path_of_target(spark: SparkSession, target: Target) -> str | None:
@@ -23,8 +24,7 @@ def path_of_target(spark: SparkSession, target: Target) -> str | None:
         The path that the target contains, or the location of a table in the session's catalog. None
         if the target is a view, another kind of table, or unknown.
 
-    Args:
-        spark: A classic session.
+    On Spark Connect, only paths are known.
     """
     if target.path is not None:
         return target.path
@@ -41,9 +41,11 @@ def path_in_name(spark: SparkSession, target: Target) -> str | None:
 
 def _location(spark: SparkSession, parts: tuple[str, ...]) -> str | None:
     """The location of a table with provider "delta" in the session's catalog."""
+    if is_connect(spark):
+        return None
     session: Any = spark
     jvm, state = session._jvm, session._jsparkSession.sessionState()
-    name = _name_in_session_catalog(state.catalogManager(), parts)
+    name = names_in_session_catalog(spark, parts)
     if name is None:
         return None
     database, table = name
@@ -57,19 +59,3 @@ def _location(spark: SparkSession, parts: tuple[str, ...]) -> str | None:
     except (PySparkException, Py4JError):  # no such table or database
         return None
     return plain_path(location)
-
-
-def _name_in_session_catalog(manager: Any, parts: tuple[str, ...]) -> tuple[str | None, str] | None:
-    """Database and table; None if the name is in another catalog."""
-    match parts:
-        case (catalog, database, table):
-            return (database, table) if catalog.lower() == _SESSION_CATALOG else None
-        case (database, table):
-            if database.lower() != _SESSION_CATALOG and manager.isCatalogRegistered(database):
-                return None
-            found: tuple[str | None, str] = (database, table)
-        case (table,):
-            found = (None, table)
-        case _:
-            return None
-    return found if manager.currentCatalog().name() == _SESSION_CATALOG else None

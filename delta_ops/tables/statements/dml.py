@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+from pyspark.sql.types import DataType, StructField
 
 import delta_ops.spark as ds
 from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.schema import CURRENT_DEFAULT
+from delta_ops.protocol.schema.changes import find_by_path
+from delta_ops.protocol.schema.column_names import path_of_name
 from delta_ops.spark.delta_format.calls import Calls
+from delta_ops.spark.delta_format.named_writes import name_columns
 from delta_ops.spark.delta_format.writers import save
-from delta_ops.spark.session.settings import reset_txn, txn_of
+from delta_ops.spark.expressions.columns import quote
+from delta_ops.spark.session.settings import reset_txn, session_settings, txn_of
 from delta_ops.spark.statements import nodes
+from delta_ops.spark.statements.dml_grammar import DEFAULT
+from delta_ops.spark.versions import is_connect
 from delta_ops.tables.merge_builder import DeltaMergeBuilder
 from delta_ops.tables.statements.table import Table
 from delta_ops.transaction import CommitResult
@@ -22,7 +31,8 @@ Dml: TypeAlias = nodes.Delete | nodes.Update | nodes.MergeInto | nodes.Insert | 
 _AFFECTED = "num_affected_rows BIGINT"
 _UNKNOWN = -1
 """The number of deleted rows if removed files have no statistics, as in the reference."""
-_DEFAULT = "DEFAULT"
+_COMPUTED = ("delta.generationExpression", "delta.identity.start")
+"""Metadata of columns whose values delta_ops computes."""
 
 
 def run(table: Table, statement: Dml) -> DataFrame:
@@ -78,25 +88,44 @@ def _affected_rows(
 
 
 def _values(table: Table, assignments: nodes.Assignments) -> dict[str, str]:
-    """New values by column.
+    """New values by column; DEFAULT becomes the default of its column.
 
     Raises:
-        InvalidRequestError: A column is set twice, or to DEFAULT.
+        InvalidRequestError: A column is set twice.
     """
-    for column, value in assignments:
-        if value.upper() == _DEFAULT:
-            raise InvalidRequestError(
-                f"{table.log.uri}: DEFAULT as the new value of {column} is not supported; write "
-                "the value itself"
-            )
     values = dict(assignments)
     if len(values) < len(assignments):
         raise InvalidRequestError(f"{table.log.uri}: a column is set twice; set it once")
-    return values
+    return {
+        column: _default_of(table, column) if value.upper() == DEFAULT else value
+        for column, value in values.items()
+    }
+
+
+def _default_of(table: Table, column: str) -> str:
+    """The default of a column as SQL; NULL if it has none.
+
+    Raises:
+        InvalidRequestError: There is no such column, or its values are always computed.
+    """
+    schema = table.log.snapshot().schema
+    path = path_of_name(column, schema)
+    if len(path) > 1 and path[0].lower() not in schema.fields_by_lower_name:
+        path = path[1:]  # the alias of the table
+    field = find_by_path(schema, path)[1]
+    if any(name in field.metadata for name in _COMPUTED):
+        raise InvalidRequestError(
+            f"{table.log.uri}: the values of column {column} are computed, so it has no DEFAULT; "
+            "leave the column out"
+        )
+    return f"({field.metadata[CURRENT_DEFAULT]})" if CURRENT_DEFAULT in field.metadata else "NULL"
 
 
 def _merge(table: Table, statement: nodes.MergeInto) -> DataFrame:
-    source = table.query(f"SELECT * FROM {statement.source}")  # noqa: S608  (the user's own text)
+    query = f"{statement.with_tables} SELECT * FROM {statement.source}"  # noqa: S608  (user's text)
+    source = table.query(query)
+    if is_connect(table.spark) and statement.source_name is not None:
+        source = source.alias(statement.source_name)  # a client does not know the names in a text
     merge = table.delta_table(statement.alias).merge(source, statement.condition)
     if statement.adds_columns:
         merge = merge.withSchemaEvolution()
@@ -127,30 +156,90 @@ def _add_clause(
 
 
 def _insert(table: Table, statement: nodes.Insert) -> DataFrame:
+    if statement.value_rows:
+        statement = _put_defaults(table, statement)
     rows = table.query(statement.query)
+    columns = [each.name for each in table.log.snapshot().schema.fields]
+    fixed = {name: value for name, value in statement.partition if value is not None}
+    _validate_partition(table, statement)
     if not statement.is_by_name:
-        names = statement.columns or tuple(each.name for each in table.log.snapshot().schema.fields)
-        rows = _name_columns(table, rows, names)
+        names = statement.columns or tuple(
+            each for each in columns if each.lower() not in {name.lower() for name in fixed}
+        )
+        rows = name_columns(rows, names, table.log.uri)
+    types = {each.name.lower(): each.dataType for each in _columns_of_spark(table)}
+    for name, value in fixed.items():
+        rows = rows.withColumn(name, _fixed_value(name, value, types[name.lower()]))
     options = {"path": ("path", table.path)}
-    if statement.replace_where is not None:
-        options["replacewhere"] = ("replaceWhere", statement.replace_where)
-    replaces = statement.overwrites or statement.replace_where is not None
+    condition = statement.replace_where
+    if statement.overwrites and fixed and not _replaces_dynamically(table, statement):
+        condition = " AND ".join(map(_equals, fixed, fixed.values()))
+    if condition is not None:
+        options["replacewhere"] = ("replaceWhere", condition)
+    replaces = statement.overwrites or condition is not None
     calls = Calls(mode="overwrite" if replaces else "append", options=options)
     save(rows, calls, None, table.storage_options)
     return table.nothing()
 
 
-def _name_columns(table: Table, rows: DataFrame, names: Sequence[str]) -> DataFrame:
-    """Name the columns of a query by their position.
+def _columns_of_spark(table: Table) -> list[StructField]:
+    return ds.read(table.spark, table.log).schema.fields
 
-    Raises:
-        InvalidRequestError: The query has another number of columns, or a column is named twice.
-    """
-    if len(rows.columns) != len(names):
+
+def _fixed_value(column: str, value: str, data_type: DataType) -> Column:
+    """A value of PARTITION, cast to the type of its column as Spark does."""
+    cast = sf.expr(value).cast(data_type)
+    if value.upper() == "NULL":
+        return cast
+    text = f"PARTITION ({column} = {value}): the value does not fit the type of the column"
+    return sf.coalesce(cast, sf.raise_error(sf.lit(text)))
+
+
+def _replaces_dynamically(table: Table, statement: nodes.Insert) -> bool:
+    """Whether the partitions of the rows decide what an overwrite replaces."""
+    is_open = any(value is None for _, value in statement.partition)
+    return is_open and session_settings(table.spark).overwrites_dynamically
+
+
+def _validate_partition(table: Table, statement: nodes.Insert) -> None:
+    known = {each.lower() for each in table.log.snapshot().partition_columns}
+    given = [name.lower() for name, _ in statement.partition]
+    others = [name for name, _ in statement.partition if name.lower() not in known]
+    if others:
         raise InvalidRequestError(
-            f"{table.log.uri}: the query has {len(rows.columns)} columns, and the statement needs "
-            f"{len(names)} ({', '.join(names)}); name the columns after the table, or use BY NAME"
+            f"{table.log.uri}: PARTITION names {', '.join(others)}, and the table is partitioned "
+            f"by {', '.join(sorted(known)) or 'nothing'}; name partition columns only"
         )
-    if len({each.lower() for each in names}) < len(names):
-        raise InvalidRequestError(f"{table.log.uri}: a column is named twice; name it once")
-    return rows.toDF(*names)
+    if len(set(given)) < len(given):
+        raise InvalidRequestError(f"{table.log.uri}: PARTITION names a column twice; name it once")
+
+
+def _equals(column: str, value: str) -> str:
+    name = quote(column)
+    return f"{name} IS NULL" if value.upper() == "NULL" else f"{name} = {value}"
+
+
+def _put_defaults(table: Table, statement: nodes.Insert) -> nodes.Insert:
+    """Replace DEFAULT in VALUES; a column of which all values are DEFAULT is left out."""
+    fixed = {name.lower() for name, value in statement.partition if value is not None}
+    columns = statement.columns or tuple(
+        each.name for each in table.log.snapshot().schema.fields if each.name.lower() not in fixed
+    )
+    if statement.is_by_name or any(len(row) != len(columns) for row in statement.value_rows):
+        raise InvalidRequestError(
+            f"{table.log.uri}: each row of VALUES needs {len(columns)} values "
+            f"({', '.join(columns)}), by position; write a value or DEFAULT for each"
+        )
+    by_column = dict(zip(columns, zip(*statement.value_rows, strict=True), strict=True))
+    kept = {
+        column: [_default_of(table, quote(column)) if v.upper() == DEFAULT else v for v in values]
+        for column, values in by_column.items()
+        if any(value.upper() != DEFAULT for value in values)
+    }
+    if not kept:
+        raise InvalidRequestError(
+            f"{table.log.uri}: a row of defaults only is not supported; write the value of one "
+            "column"
+        )
+    rows = (f"({', '.join(row)})" for row in zip(*kept.values(), strict=True))
+    return replace(statement, columns=tuple(kept), query=f"VALUES {', '.join(rows)}")

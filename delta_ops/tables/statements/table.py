@@ -9,7 +9,10 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from delta_ops.errors import TableNotFoundError
 from delta_ops.log import DeltaLog
+from delta_ops.spark.delta_format.catalog_entries import Place
+from delta_ops.spark.delta_format.named_tables import Claims, CreateMode, create_named
 from delta_ops.spark.session.settings import user_metadata_of
 from delta_ops.spark.statements.routing import Routed
 from delta_ops.tables.delta_table import DeltaTable
@@ -26,6 +29,8 @@ class Table:
     path: str
     name: str | None
     """The last part of the target's name in a catalog; None for a path."""
+    place: Place | None
+    """Entry of a table that the statement creates by name."""
     query: Callable[[str], DataFrame]
     """Runs a query in Spark."""
     storage_options: Mapping[str, Any] | None
@@ -42,6 +47,24 @@ class Table:
     def user_metadata(self) -> str | None:
         """User metadata for the commit, from the session's settings."""
         return user_metadata_of(self.spark)
+
+    def create(self, mode: CreateMode, claims: Claims, create: Callable[[], object]) -> bool:
+        """Create or replace the table, with its name if the statement has one.
+
+        Args:
+            create: Creates the table, or replaces it in the modes that replace.
+
+        Returns:
+            False if the statement has nothing to do, because the table exists.
+        """
+        if self.place is not None:
+            return create_named(self.spark, self.place, self.log, mode, claims, create)
+        if mode == "create if not exists" and self.log.exists():
+            return False
+        if mode == "replace" and not self.log.exists():
+            raise TableNotFoundError(self.log.uri)
+        create()
+        return True
 
     def rows(self, rows: Sequence[tuple[Any, ...]], schema: str) -> DataFrame:
         """The result of a statement, with columns in Spark SQL syntax."""
@@ -60,6 +83,7 @@ def table_of(routed: Routed) -> Table:
         log=open_log(routed.spark, routed.path, storage_options=routed.storage_options),
         path=routed.path,
         name=target.parts[-1] if routed.is_named else None,
+        place=routed.place,
         query=routed.query,
         storage_options=routed.storage_options,
     )

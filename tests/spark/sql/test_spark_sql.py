@@ -21,6 +21,7 @@ from delta_ops import DeltaLog, ddl
 from delta_ops.ddl import NewColumn
 from delta_ops.maintenance import restore
 from delta_ops.spark.statements.parameters import literal_of
+from delta_ops.spark.versions import condition_of
 from delta_ops.tables import DeltaTable
 from tests.support.tables import rows
 
@@ -454,7 +455,14 @@ def test_a_value_that_cannot_be_bound_is_refused(delta: SparkSession, table: Pat
     ("statement", "error", "message"),
     [
         ("DELETE FROM {} WHERE id = 1 garbage", ParseException, "PARSE_SYNTAX_ERROR"),
-        ("UPDATE {} SET name = DEFAULT", AnalysisException, "DEFAULT as the new value of name"),
+        ("UPDATE {} SET nope = DEFAULT", AnalysisException, "nope"),
+        ("INSERT INTO {} VALUES (DEFAULT, DEFAULT, DEFAULT)", AnalysisException, "defaults only"),
+        ("INSERT INTO {} VALUES (1, DEFAULT)", AnalysisException, "needs 3 values"),
+        (
+            "INSERT INTO {} PARTITION (name = 'x') SELECT 1L, 2D",
+            AnalysisException,
+            "PARTITION names",
+        ),
         ("INSERT INTO {} SELECT 1L", AnalysisException, "has 1 columns, and the statement needs 3"),
         ("INSERT INTO {} (id, ID) SELECT 1L, 2L", AnalysisException, "named twice"),
         ("INSERT INTO {} (nope) SELECT 1L", AnalysisException, "nope"),
@@ -465,7 +473,59 @@ def test_a_value_that_cannot_be_bound_is_refused(delta: SparkSession, table: Pat
         ("OPTIMIZE {} WHERE id = 1 garbage", ParseException, "PARSE_SYNTAX_ERROR"),
         ("RESTORE {} TO VERSION AS OF 99", AnalysisException, "99"),
         ("CREATE OR REPLACE TABLE {} SHALLOW CLONE {}", AnalysisException, "cannot replace"),
-        ("CREATE OR REPLACE TABLE {} USING delta AS SELECT 1 a", AnalysisException, "AS SELECT"),
+        ("CREATE TABLE {} USING delta AS SELECT 1 a", AnalysisException, "already a table"),
+        (
+            "CREATE OR REPLACE TABLE {} (a INT) USING delta AS SELECT 1 a",
+            AnalysisException,
+            "Schema may not be specified",
+        ),
+        (
+            "COPY INTO {} FROM '/x' FILEFORMAT = CSV",
+            AnalysisException,
+            "COPY INTO is not supported",
+        ),
+        pytest.param(
+            "VACUUM {} USING INVENTORY (SELECT 1)",
+            AnalysisException,
+            "no column 'path'",
+            marks=FULL,
+        ),
+        pytest.param(
+            "ALTER TABLE {} REPLACE COLUMNS (id BIGINT)",
+            AnalysisException,
+            "DELTA_UNSUPPORTED_ALTER_TABLE_REPLACE_COL_OP.*lacks name, price",
+            marks=FULL,
+        ),
+        pytest.param(
+            "ALTER TABLE {} REPLACE COLUMNS (id INT, name STRING, price DOUBLE)",
+            AnalysisException,
+            "id of type long cannot become integer",
+            marks=FULL,
+        ),
+        pytest.param(
+            "ALTER TABLE {} ALTER COLUMN id COMMENT 'a', name SET DEFAULT concat(id, 1)",
+            AnalysisException,
+            "default",
+            marks=FULL,
+        ),
+        pytest.param(
+            "ALTER TABLE {} ALTER COLUMN id SET NOT NULL, ID DROP NOT NULL",
+            AnalysisException,
+            "changes a column twice",
+            marks=FULL,
+        ),
+        pytest.param(
+            "TRUNCATE TABLE {} PARTITION (id = 1)",
+            AnalysisException,
+            "DELTA_TRUNCATE_TABLE_PARTITION_NOT_SUPPORTED.*DELETE FROM",
+            marks=FULL,
+        ),
+        ("REORG TABLE {} APPLY (UPGRADE UNIFORM (X=2))", AnalysisException, "PURGE. only"),
+        ("ALTER TABLE {} ALTER COLUMN id SYNC IDENTITY", AnalysisException, "SYNC IDENTITY is not"),
+        ("CREATE TABLE u CLONE {}", AnalysisException, "write SHALLOW CLONE"),
+        ("CONVERT TO DELTA some_table", AnalysisException, "takes a directory of Parquet files"),
+        ("OPTIMIZE some_table", AnalysisException, "some_table is not a Delta table, and OPTIMIZE"),
+        ("DESCRIBE HISTORY some_table", AnalysisException, "is not a Delta table"),
         ("VACUUM {} RETAIN 1 HOURS", AnalysisException, "retentionDurationCheck.enabled=false"),
     ],
 )
@@ -475,6 +535,131 @@ def test_a_refused_statement_changes_nothing(
     with pytest.raises(error, match=message):
         delta.sql(statement.replace("{}", f"delta.`{table}`"))
     assert DeltaLog(table).snapshot().version == 1
+
+
+def test_errors_have_the_classes_of_the_reference(
+    delta: SparkSession, table: Path, tmp_path: Path
+) -> None:
+    delta.sql(f"ALTER TABLE delta.`{table}` ADD CONSTRAINT low CHECK (id < 100)")
+    delta.sql(f"ALTER TABLE delta.`{table}` ALTER COLUMN id SET NOT NULL")
+    merge = "USING (SELECT explode(array(1L, 1L)) AS id) s ON t.id = s.id"
+    for statement, condition in (
+        (f"DELETE FROM delta.`{tmp_path}/none`", "DELTA_MISSING_DELTA_TABLE"),
+        (f"CREATE TABLE delta.`{table}` (a INT) USING delta", "DELTA_TABLE_ALREADY_EXISTS"),
+        (f"RESTORE delta.`{table}` TO VERSION AS OF 99", "DELTA_VERSION_NOT_FOUND"),
+        (
+            f"INSERT INTO delta.`{table}` (id) VALUES (100)",
+            "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES",
+        ),
+        (
+            f"INSERT INTO delta.`{table}` (name) VALUES ('x')",
+            "DELTA_NOT_NULL_CONSTRAINT_VIOLATED",
+        ),
+        (
+            f"MERGE INTO delta.`{table}` t {merge} WHEN MATCHED THEN UPDATE SET price = 0",
+            "DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE",
+        ),
+    ):
+        with pytest.raises(AnalysisException) as refused:
+            delta.sql(statement)
+        assert condition_of(refused.value) == condition
+        assert str(refused.value).startswith(f"[{condition}] ")
+
+
+@FULL
+def test_values_are_defaults_where_the_statement_says_so(
+    delta: SparkSession, tmp_path: Path
+) -> None:
+    name = f"delta.`{tmp_path}/t`"
+    delta.sql(
+        f"CREATE TABLE {name} (id BIGINT GENERATED BY DEFAULT AS IDENTITY, a INT DEFAULT 7, "
+        "b STRING) USING delta TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'supported')"
+    )
+    delta.sql(f"INSERT INTO {name} VALUES (DEFAULT, 1, 'x'), (default, DEFAULT, DEFAULT)")
+    delta.sql(f"UPDATE {name} AS t SET t.a = DEFAULT, b = DEFAULT WHERE a = 1")
+    delta.sql(
+        f"MERGE INTO {name} t USING (SELECT 9L AS id) s ON t.id = s.id "
+        "WHEN NOT MATCHED THEN INSERT (id, a) VALUES (s.id, DEFAULT)"
+    )
+    found = sorted(map(tuple, delta.sql(f"SELECT * FROM {name}").collect()))
+    assert [row[1:] for row in found] == [(7, None)] * 3
+    assert (len({row[0] for row in found}), found[-1][0]) == (3, 9)
+
+
+@FULL
+def test_fixed_partitions_of_an_insert(delta: SparkSession, tmp_path: Path) -> None:
+    name = f"delta.`{tmp_path}/t`"
+    delta.sql(f"CREATE TABLE {name} (p DATE, id INT, q STRING) USING delta PARTITIONED BY (p, q)")
+    day, other = "DATE'2026-01-31'", "DATE'2026-02-01'"
+    delta.sql(f"INSERT INTO {name} PARTITION (p = {day}, q) VALUES (1, 'a'), (2, 'b')")
+    delta.sql(f"INSERT INTO {name} PARTITION (p = '2026-02-01', q = 'a') (id) VALUES (3)")
+    delta.sql(f"INSERT INTO {name} PARTITION (p = {other}, q = NULL) SELECT 4")
+
+    def found() -> list[tuple[object, ...]]:
+        query = f"SELECT day(p), id, q FROM {name} ORDER BY id"
+        return [tuple(row) for row in delta.sql(query).collect()]
+
+    assert found() == [(31, 1, "a"), (31, 2, "b"), (1, 3, "a"), (1, 4, None)]
+    delta.sql(f"INSERT OVERWRITE {name} PARTITION (p = {other}, q = NULL) SELECT 5")
+    assert found() == [(31, 1, "a"), (31, 2, "b"), (1, 3, "a"), (1, 5, None)]
+    delta.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
+    try:
+        delta.sql(f"INSERT OVERWRITE {name} PARTITION (p = {day}, q) SELECT 6, 'a'")
+    finally:
+        delta.conf.unset("spark.sql.sources.partitionOverwriteMode")
+    assert found() == [(31, 2, "b"), (1, 3, "a"), (1, 5, None), (31, 6, "a")]
+    delta.sql(f"INSERT OVERWRITE {name} PARTITION (p = {day}, q) SELECT 7, 'c'")
+    assert found() == [(1, 3, "a"), (1, 5, None), (31, 7, "c")]
+
+
+@FULL
+def test_common_tables_stand_before_a_change(delta: SparkSession, table: Path) -> None:
+    name = f"delta.`{table}`"
+    source = f"WITH q AS ({SOURCE}), r AS (SELECT * FROM q WHERE id > 5)"
+    delta.sql(f"{source} INSERT INTO {name} SELECT * FROM r")
+    delta.sql(f"{source} MERGE INTO {name} t USING q ON t.id = q.id WHEN MATCHED THEN DELETE")
+    assert sorted(row["id"] for row in rows(da.to_table(table))) == [1, 3, 4, 5]
+
+
+def test_changes_are_read_in_queries(delta: SparkSession, table: Path) -> None:
+    name = f"delta.`{table}`"
+    delta.sql(f"ALTER TABLE {name} SET TBLPROPERTIES (delta.enableChangeDataFeed = true)")
+    delta.sql(f"DELETE FROM {name} WHERE id = 1")
+    delta.sql(f"UPDATE {name} SET price = 0 WHERE id = 2")
+    changes = f"table_changes_by_path('{table}', 3)"
+    found = delta.sql(f"SELECT id, _change_type FROM {changes} c WHERE c._commit_version < 9")
+    assert sorted(map(tuple, found.collect())) == [
+        (1, "delete"),
+        (2, "update_postimage"),
+        (2, "update_preimage"),
+    ]
+    named = f"table_changes('{name}', 3, 3)"
+    assert delta.sql(f"SELECT * FROM {named} JOIN {name} USING (name)").count() == 0
+    assert delta.sql(f"SELECT * FROM {named}").count() == 1
+    with pytest.raises(AnalysisException, match="99"):
+        delta.sql("SELECT * FROM table_changes('" + name + "', 99)").collect()
+
+
+@FULL
+def test_show_answers_from_the_log(delta: SparkSession, tmp_path: Path) -> None:
+    name = f"delta.`{tmp_path}/t`"
+    delta.sql(
+        f"CREATE TABLE {name} (id BIGINT NOT NULL COMMENT 'it\\'s', p STRING, y INT GENERATED "
+        "ALWAYS AS (id + 1), v VARCHAR(3)) USING delta PARTITIONED BY (p) COMMENT 'c' "
+        "TBLPROPERTIES ('a' = 'b')"
+    )
+    delta.sql(f"INSERT INTO {name} (id, p) VALUES (1, 'x'), (2, 'y'), (3, 'y')")
+    assert delta.sql(f"SHOW COLUMNS IN {name}").collect() == [("id",), ("p",), ("y",), ("v",)]
+    assert delta.sql(f"SHOW PARTITIONS {name}").collect() == [("x",), ("y",)]
+    properties = dict(map(tuple, delta.sql(f"SHOW TBLPROPERTIES {name}").collect()))
+    assert (properties["a"], properties["delta.minReaderVersion"]) == ("b", "1")
+    assert delta.sql(f"SHOW TBLPROPERTIES {name} ('a')").collect() == [("a", "b")]
+    (statement,) = delta.sql(f"SHOW CREATE TABLE {name}").first() or ("",)
+    delta.sql(statement.replace(str(tmp_path / "t"), str(tmp_path / "u")))
+    first, second = (DeltaLog(tmp_path / each).snapshot() for each in "tu")
+    assert first.schema == second.schema
+    assert first.metadata.configuration == second.metadata.configuration
+    assert (second.partition_columns, second.metadata.description) == (("p",), "c")
 
 
 def test_a_missing_table_is_named(delta: SparkSession, tmp_path: Path) -> None:

@@ -20,6 +20,10 @@ def target(*parts: str, text: str | None = None) -> nodes.Target:
 T = target("t")
 
 
+def changed(*changes: nodes.ColumnChange) -> nodes.AlterColumns:
+    return nodes.AlterColumns(target=T, changes=changes)
+
+
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [
@@ -100,10 +104,77 @@ T = target("t")
                 source=target("u"),
                 version=2,
                 timestamp=None,
-                if_exists="error",
+                mode="create",
                 properties=(("a", "b"),),
+                location=None,
             ),
         ),
+        (
+            "CREATE TABLE IF NOT EXISTS t LIKE u USING delta LOCATION '/x' "
+            "TBLPROPERTIES ('a' = 'b')",
+            nodes.CreateTableLike(
+                target=T,
+                source=target("u"),
+                mode="create if not exists",
+                is_delta=True,
+                properties=(("a", "b"),),
+                location="/x",
+            ),
+        ),
+        (
+            "INSERT OVERWRITE t PARTITION (p = 1 + 1, q) (a) SELECT 1, 2",
+            nodes.Insert(
+                target=T,
+                columns=("a",),
+                overwrites=True,
+                query="SELECT 1, 2",
+                partition=(("p", "1 + 1"), ("q", None)),
+            ),
+        ),
+        (
+            "INSERT INTO t VALUES (1, default), (f(1, 2), 'DEFAULT')",
+            nodes.Insert(
+                target=T,
+                query="VALUES (1, default), (f(1, 2), 'DEFAULT')",
+                value_rows=(("1", "default"), ("f(1, 2)", "'DEFAULT'")),
+            ),
+        ),
+        (
+            "WITH a AS (SELECT 1), b(x) AS (SELECT 2) INSERT INTO t SELECT * FROM a, b",
+            nodes.Insert(
+                target=T,
+                query="WITH a AS (SELECT 1), b(x) AS (SELECT 2) SELECT * FROM a, b",
+            ),
+        ),
+        (
+            "WITH a AS (SELECT 1) INSERT INTO t WITH b AS (SELECT 2) SELECT * FROM a, b",
+            nodes.Insert(
+                target=T,
+                query="WITH a AS (SELECT 1) SELECT * FROM "
+                "(WITH b AS (SELECT 2) SELECT * FROM a, b)",
+            ),
+        ),
+        (
+            "WITH a AS (SELECT 1 AS id) MERGE INTO t USING a ON t.id = a.id "
+            "WHEN MATCHED THEN DELETE",
+            nodes.MergeInto(
+                target=T,
+                alias=None,
+                source="a",
+                source_name="a",
+                condition="t.id = a.id",
+                clauses=(nodes.MergeClause(action="delete", applies_to="matched", condition=None),),
+                adds_columns=False,
+                with_tables="WITH a AS (SELECT 1 AS id)",
+            ),
+        ),
+        (
+            "SHOW TBLPROPERTIES t (a.b)",
+            nodes.Show(target=T, what="properties", name="a.b"),
+        ),
+        ("SHOW COLUMNS IN t", nodes.Show(target=T, what="columns")),
+        ("SHOW PARTITIONS t", nodes.Show(target=T, what="partitions")),
+        ("SHOW CREATE TABLE t", nodes.Show(target=T, what="create table")),
         (
             "ALTER TABLE t SET TBLPROPERTIES ('a.b' = 'c', d.e = TRUE, f = 3)",
             nodes.SetProperties(target=T, properties=(("a.b", "c"), ("d.e", "true"), ("f", "3"))),
@@ -133,11 +204,34 @@ T = target("t")
         ("ALTER TABLE t DROP COLUMN a", nodes.DropColumns(target=T, columns=("a",))),
         (
             "ALTER TABLE t ALTER COLUMN a TYPE DECIMAL(10, 2)",
-            nodes.AlterColumn(target=T, column="a", change="type", value="DECIMAL(10, 2)"),
+            changed(nodes.ColumnChange(column="a", change="type", value="DECIMAL(10, 2)")),
         ),
         (
             "ALTER TABLE t CHANGE a AFTER b",
-            nodes.AlterColumn(target=T, column="a", change="after", value="b"),
+            changed(nodes.ColumnChange(column="a", change="after", value="b")),
+        ),
+        (
+            "ALTER TABLE t ALTER COLUMN a TYPE STRUCT<x: INT, y: INT>, b SET DEFAULT f(1, 2), "
+            "c DROP NOT NULL",
+            changed(
+                nodes.ColumnChange(column="a", change="type", value="STRUCT<x: INT, y: INT>"),
+                nodes.ColumnChange(column="b", change="default", value="f(1, 2)"),
+                nodes.ColumnChange(column="c", change="drop not null"),
+            ),
+        ),
+        (
+            "ALTER TABLE t CHANGE COLUMN a.b b BIGINT COMMENT 'c' AFTER d",
+            changed(
+                nodes.ColumnChange(column="a.b", change="type", value="BIGINT"),
+                nodes.ColumnChange(column="a.b", change="comment", value="c"),
+                nodes.ColumnChange(column="a.b", change="after", value="d"),
+            ),
+        ),
+        (
+            "TRUNCATE TABLE IDENTIFIER('db.`t``u`')",
+            nodes.Truncate(
+                target=nodes.Target(parts=("db", "t`u"), text="IDENTIFIER('db.`t``u`')")
+            ),
         ),
         (
             "ALTER TABLE t ADD CONSTRAINT c CHECK (a > (1 + 2))",
@@ -161,6 +255,65 @@ def test_a_statement_is_read(text: str, wanted: nodes.Statement) -> None:
     assert parse(text, PLAIN) == wanted
 
 
+@pytest.mark.parametrize(
+    ("text", "operation", "condition"),
+    [
+        (
+            "ALTER TABLE t ADD IF NOT EXISTS PARTITION (p = 1) LOCATION '/x'",
+            "ALTER TABLE ... ADD PARTITION",
+            "DELTA_OPERATION_NOT_ALLOWED_DETAIL",
+        ),
+        (
+            "ALTER TABLE t DROP PARTITION (p = 1), PARTITION (p = 2)",
+            "ALTER TABLE ... DROP PARTITION",
+            "DELTA_OPERATION_NOT_ALLOWED_DETAIL",
+        ),
+        (
+            "ALTER TABLE t PARTITION (p = 1) RENAME TO PARTITION (p = 2)",
+            "ALTER TABLE ... PARTITION",
+            "DELTA_OPERATION_NOT_ALLOWED_DETAIL",
+        ),
+        ("MSCK REPAIR TABLE t", "MSCK REPAIR TABLE", "DELTA_OPERATION_NOT_ALLOWED_DETAIL"),
+        (
+            "LOAD DATA LOCAL INPATH '/x' OVERWRITE INTO TABLE t PARTITION (p = 1)",
+            "LOAD DATA",
+            "DELTA_OPERATION_NOT_ALLOWED_DETAIL",
+        ),
+        (
+            "DESC FORMATTED t PARTITION (p = 1)",
+            "DESCRIBE ... PARTITION",
+            "DELTA_OPERATION_NOT_ALLOWED_DETAIL",
+        ),
+        (
+            "TRUNCATE TABLE t PARTITION (p = 1)",
+            "TRUNCATE TABLE ... PARTITION",
+            "DELTA_TRUNCATE_TABLE_PARTITION_NOT_SUPPORTED",
+        ),
+    ],
+)
+def test_a_statement_that_delta_tables_lack_is_read(
+    text: str, operation: str, condition: str
+) -> None:
+    found = parse(text, PLAIN)
+    assert may_be_ours(text)
+    assert isinstance(found, nodes.Unsupported)
+    assert (found.target, found.operation, found.condition) == (T, operation, condition)
+
+
+def test_partition_columns_with_types_follow_the_other_columns() -> None:
+    found = parse(
+        "CREATE TABLE t (a INT) USING delta PARTITIONED BY (`b c` STRING COMMENT 'x', d DATE)",
+        PLAIN,
+    )
+    assert isinstance(found, nodes.CreateTable)
+    assert found.partition_by == ("b c", "d")
+    assert found.columns == (
+        nodes.ColumnDefinition(name="a", data_type="INT"),
+        nodes.ColumnDefinition(name="`b c`", data_type="STRING", comment="x"),
+        nodes.ColumnDefinition(name="d", data_type="DATE"),
+    )
+
+
 def test_all_clauses_of_a_merge_are_read() -> None:
     found = parse(
         "MERGE WITH SCHEMA EVOLUTION INTO t AS a USING (SELECT 1 id) b ON a.id = b.id "
@@ -175,6 +328,7 @@ def test_all_clauses_of_a_merge_are_read() -> None:
         target=T,
         alias="a",
         source="(SELECT 1 id) b",
+        source_name="b",
         condition="a.id = b.id",
         adds_columns=True,
         clauses=(
@@ -205,7 +359,8 @@ def test_all_clauses_of_a_merge_are_read() -> None:
 def test_the_clauses_of_a_new_table_are_read() -> None:
     found = parse(
         "CREATE OR REPLACE TABLE t (id BIGINT NOT NULL COMMENT 'key', d DATE DEFAULT current_date()"
-        ", y INT GENERATED ALWAYS AS (year(d))) USING Delta COMMENT 'c' PARTITIONED BY (d) "
+        ", y INT GENERATED ALWAYS AS (year(d)), n BIGINT GENERATED BY DEFAULT AS IDENTITY "
+        "(START WITH -5 INCREMENT BY 2)) USING Delta COMMENT 'c' PARTITIONED BY (d) "
         "TBLPROPERTIES ('a' = 'b') LOCATION '/x'",
         PLAIN,
     )
@@ -216,6 +371,11 @@ def test_the_clauses_of_a_new_table_are_read() -> None:
             nodes.ColumnDefinition(name="id", data_type="BIGINT", is_nullable=False, comment="key"),
             nodes.ColumnDefinition(name="d", data_type="DATE", default="current_date()"),
             nodes.ColumnDefinition(name="y", data_type="INT", generated_as="year(d)"),
+            nodes.ColumnDefinition(
+                name="n",
+                data_type="BIGINT",
+                identity=nodes.Identity(start=-5, step=2, allows_values=True),
+            ),
         ),
         partition_by=("d",),
         cluster_by=(),
@@ -245,13 +405,34 @@ def test_the_clauses_of_a_new_table_are_read() -> None:
         pytest.param("DELETE FROM t\u00a0WHERE a = 1", id="a blank that is not of ASCII"),
         pytest.param("DELETE FROM t WHERE a = $$x$$", id="a dollar-quoted string"),
         pytest.param("DELETE FROM ${table}", id="a variable as a name"),
-        pytest.param("DELETE FROM IDENTIFIER('t')", id="a computed name"),
+        pytest.param("DELETE FROM IDENTIFIER('t' || 'u')", id="a computed name"),
+        pytest.param("DELETE FROM IDENTIFIER('t', 'u')", id="two names"),
+        pytest.param("DELETE FROM IDENTIFIER('t;')", id="a semicolon in a computed name"),
+        pytest.param("DELETE FROM IDENTIFIER('t -- u')", id="a comment in a computed name"),
+        pytest.param("DELETE FROM IDENTIFIER(:t)", id="a parameter as a name"),
+        pytest.param("ALTER TABLE t CHANGE a b INT", id="a second name of a column"),
+        pytest.param("ALTER TABLE t ALTER COLUMN a COMMENT 'c', b", id="a column without a change"),
+        pytest.param(
+            "CREATE TABLE t (a INT) USING delta PARTITIONED BY (a, b INT)",
+            id="only some partition columns with types",
+        ),
+        pytest.param("SELECT * FROM t@v1", id="a query of a version"),
         pytest.param("DELETE FROM s3://bucket/t", id="an address without quotes"),
         pytest.param("DELETE FROM t x y", id="two aliases"),
         pytest.param("DELETE t", id="without FROM"),
         pytest.param("UPDATE t SET a", id="without a value"),
         pytest.param("UPDATE t SET a = 1,", id="a comma at the end"),
-        pytest.param("INSERT INTO t PARTITION (p = 1) SELECT 1", id="a partition"),
+        pytest.param("INSERT INTO t PARTITION (p = ) SELECT 1", id="a partition without a value"),
+        pytest.param("INSERT INTO t PARTITION (p = 1) IF NOT EXISTS SELECT 1", id="a condition"),
+        pytest.param("WITH a AS (SELECT 1) SELECT * FROM insert", id="a query with WITH"),
+        pytest.param("WITH RECURSIVE a AS (SELECT 1) INSERT INTO t SELECT 1", id="recursion"),
+        pytest.param("CREATE OR REPLACE TABLE t LIKE u", id="LIKE that replaces"),
+        pytest.param("SHOW PARTITIONS t PARTITION (p = 1)", id="some partitions"),
+        pytest.param("SHOW COLUMNS IN t IN d", id="a database apart from the table"),
+        pytest.param(
+            "CREATE TABLE t (a BIGINT GENERATED ALWAYS AS IDENTITY (START 1 START 2)) USING delta",
+            id="two starts",
+        ),
         pytest.param("INSERT INTO t SELECT 1 )", id="a bracket after the query"),
         pytest.param("MERGE INTO t USING s ON a = b", id="no clause"),
         pytest.param(
@@ -265,7 +446,8 @@ def test_the_clauses_of_a_new_table_are_read() -> None:
         pytest.param("VACUUM t RETAIN -1 HOURS", id="a negative number"),
         pytest.param("VACUUM t RETAIN 1 HOURS RETAIN 2 HOURS", id="a repeated clause"),
         pytest.param("VACUUM t LITE FULL", id="two modes"),
-        pytest.param("VACUUM t USING INVENTORY u", id="an inventory"),
+        pytest.param("VACUUM t USING INVENTORY", id="no inventory"),
+        pytest.param("VACUUM t RETAIN 1 HOURS USING INVENTORY u", id="a late inventory"),
         pytest.param("DESCRIBE TABLE EXTENDED t", id="another DESCRIBE"),
         pytest.param("DESCRIBE HISTORY t LIMIT x", id="a limit that is no number"),
         pytest.param("RESTORE t TO VERSION AS OF '1 '", id="a version that is no number"),

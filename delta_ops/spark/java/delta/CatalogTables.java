@@ -1,7 +1,9 @@
 package delta;
 
 import java.lang.reflect.Constructor;
+import java.net.URI;
 import java.util.Arrays;
+import java.util.HashMap;
 import java.util.Map;
 import org.apache.spark.sql.catalyst.QualifiedTableName;
 import org.apache.spark.sql.catalyst.TableIdentifier;
@@ -27,11 +29,32 @@ class CatalogTables {
     static CatalogTable external(
             TableIdentifier name, Map<String, String> options, StructType type)
             throws ReflectiveOperationException {
+        return entry(name, CatalogTableType.EXTERNAL(), storage(options, null), type);
+    }
+
+    /**
+     * Makes the entry of a table of the provider "delta".
+     *
+     * @param place the location of an external table; null for a table whose files Spark owns
+     */
+    static CatalogTable named(TableIdentifier name, URI place, StructType type)
+            throws ReflectiveOperationException {
+        CatalogTableType kind =
+                place == null ? CatalogTableType.MANAGED() : CatalogTableType.EXTERNAL();
+        return entry(name, kind, storage(new HashMap<String, String>(), place), type);
+    }
+
+    private static CatalogTable entry(
+            TableIdentifier name,
+            CatalogTableType kind,
+            CatalogStorageFormat storage,
+            StructType type)
+            throws ReflectiveOperationException {
         Constructor<?> constructor = CatalogTable.class.getConstructors()[0];
         Object[] arguments = new Object[constructor.getParameterCount()];
         arguments[0] = name;
-        arguments[1] = CatalogTableType.EXTERNAL();
-        arguments[2] = storage(options);
+        arguments[1] = kind;
+        arguments[2] = storage;
         arguments[3] = type;
         arguments[4] = Option.apply("delta");
         for (int i = WITHOUT_DEFAULTS; i < arguments.length; i++) {
@@ -50,14 +73,15 @@ class CatalogTables {
                 constructor.newInstance(Arrays.copyOfRange(names, omitted, names.length));
     }
 
-    private static CatalogStorageFormat storage(Map<String, String> options)
+    /** Makes the storage of an entry; the location is its first parameter. */
+    private static CatalogStorageFormat storage(Map<String, String> options, URI place)
             throws ReflectiveOperationException {
         Constructor<?> constructor = CatalogStorageFormat.class.getConstructors()[0];
         Class<?>[] types = constructor.getParameterTypes();
         Object[] arguments = new Object[types.length];
         for (int i = 0; i < types.length; i++) {
             if (types[i] == Option.class) {
-                arguments[i] = Option.empty();
+                arguments[i] = i == 0 ? Option.apply(place) : Option.empty();
             } else if (types[i] == boolean.class) {
                 arguments[i] = Boolean.FALSE;
             } else {

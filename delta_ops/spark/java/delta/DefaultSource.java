@@ -1,5 +1,6 @@
 package delta;
 
+import java.net.URI;
 import java.util.function.Function;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.mapreduce.Job;
@@ -8,6 +9,8 @@ import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SQLContext;
 import org.apache.spark.sql.SaveMode;
 import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.TableIdentifier;
+import org.apache.spark.sql.catalyst.catalog.CatalogUtils;
 import org.apache.spark.sql.execution.datasources.FileFormat;
 import org.apache.spark.sql.execution.datasources.OutputWriterFactory;
 import org.apache.spark.sql.sources.BaseRelation;
@@ -15,6 +18,7 @@ import org.apache.spark.sql.sources.CreatableRelationProvider;
 import org.apache.spark.sql.sources.DataSourceRegister;
 import org.apache.spark.sql.sources.RelationProvider;
 import org.apache.spark.sql.sources.SchemaRelationProvider;
+import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 import scala.Option;
 import scala.collection.immutable.Map;
@@ -33,6 +37,9 @@ public class DefaultSource
                 CreatableRelationProvider,
                 FileFormat,
                 DataSourceRegister {
+    private static final String OPENS_ENTRIES =
+            "org.apache.spark.sql.execution.datasources.FindDataSourceTable";
+
     /** Spark calls it by reflection. */
     public DefaultSource() {}
 
@@ -44,6 +51,24 @@ public class DefaultSource
     /** Refuses statements on Delta tables in this session, and in sessions that begin later. */
     public void guard(SparkSession session) {
         StatementGuard.watch((org.apache.spark.sql.classic.SparkSession) session);
+    }
+
+    /**
+     * Adds a table to the catalog of a session.
+     *
+     * @param place the location of an external table; null for a table whose files Spark owns
+     * @param columns a copy of the table's columns, as JSON
+     */
+    public void addTable(
+            SparkSession session, String database, String table, String place, String columns)
+            throws ReflectiveOperationException {
+        TableIdentifier name = new TableIdentifier(table, Option.apply(database));
+        URI location = place == null ? null : CatalogUtils.stringToURI(place);
+        StructType type = (StructType) DataType.fromJson(columns);
+        ((org.apache.spark.sql.classic.SparkSession) session)
+                .sessionState()
+                .catalog()
+                .createTable(CatalogTables.named(name, location, type), false, false);
     }
 
     @Override
@@ -60,8 +85,19 @@ public class DefaultSource
     public BaseRelation createRelation(
             SQLContext context, Map<String, String> options, StructType known) {
         java.util.Map<String, String> given = CollectionConverters.asJava(options);
-        Function<Object, Object> table = Python.open(context.sparkSession(), given, known);
+        StructType columns = isOfCatalog() ? null : known;
+        Function<Object, Object> table = Python.open(context.sparkSession(), given, columns);
         return new LogRelation(context, table, given);
+    }
+
+    /** Whether Spark opens a table of the catalog; its entry has a copy of former columns. */
+    private static boolean isOfCatalog() {
+        for (StackTraceElement call : Thread.currentThread().getStackTrace()) {
+            if (call.getClassName().startsWith(OPENS_ENTRIES)) {
+                return true;
+            }
+        }
+        return false;
     }
 
     @Override

@@ -1,0 +1,152 @@
+"""Statements that few programs write: in the log, or refused with the reference's error class."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+
+import delta_ops.spark as ds
+from delta_ops import DeltaLog
+from delta_ops.spark.versions import condition_of
+
+pytestmark = [pytest.mark.spark, pytest.mark.full]
+
+
+@pytest.fixture
+def delta(spark: SparkSession, tmp_path: Path) -> Iterator[SparkSession]:
+    """A session with the table `t` in a database of its own."""
+    ds.register(spark)
+    session = spark.newSession()
+    session.sql(f"CREATE DATABASE shop LOCATION '{tmp_path}/shop'")
+    session.sql("USE shop")
+    session.sql("CREATE TABLE t (id INT, s STRUCT<a: INT, b: INT>, p STRING) USING delta")
+    session.sql("INSERT INTO t VALUES (1, named_struct('a', 1, 'b', 2), 'x')")
+    yield session
+    spark.sql("DROP DATABASE IF EXISTS shop CASCADE")
+    ds.unregister(spark)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """Where the table `t` is."""
+    return tmp_path / "shop" / "t"
+
+
+def found(rows: DataFrame) -> list[tuple[object, ...]]:
+    return sorted(tuple(row) for row in rows.collect())
+
+
+def test_several_columns_change_in_one_commit(delta: SparkSession, place: Path) -> None:
+    delta.sql("ALTER TABLE t SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')")
+    delta.sql("ALTER TABLE t ALTER COLUMN id TYPE BIGINT, p COMMENT 'c', s.b FIRST")
+    snapshot = DeltaLog(place).snapshot()
+    assert snapshot.version == 3
+    assert (
+        delta.table("t").schema.simpleString() == "struct<id:bigint,s:struct<b:int,a:int>,p:string>"
+    )
+    assert snapshot.schema.fields[2].metadata["comment"] == "c"
+    assert delta.sql("DESCRIBE HISTORY t LIMIT 1").collect()[0]["operation"] == "CHANGE COLUMNS"
+    delta.sql("ALTER TABLE t CHANGE COLUMN p p STRING COMMENT 'd' FIRST")
+    assert delta.table("t").columns == ["p", "id", "s"]
+    assert DeltaLog(place).snapshot().version == 4
+    with pytest.raises(AnalysisException, match="no column"):
+        delta.sql("ALTER TABLE t ALTER COLUMN p COMMENT 'e', nothing COMMENT 'f'")
+    assert DeltaLog(place).snapshot().version == 4
+
+
+def test_columns_are_stated_anew(delta: SparkSession, place: Path) -> None:
+    delta.sql(
+        "ALTER TABLE t REPLACE COLUMNS "
+        "(p STRING COMMENT 'c', s STRUCT<b: INT, n: STRING, a: INT>, late DATE, ID INT)"
+    )
+    assert delta.table("t").schema.simpleString() == (
+        "struct<p:string,s:struct<b:int,n:string,a:int>,late:date,id:int>"
+    )
+    assert found(delta.table("t")) == [("x", (2, None, 1), None, 1)]
+    assert next(DeltaLog(place).history(1)).operation == "REPLACE COLUMNS"
+
+
+def test_partition_columns_may_have_types(delta: SparkSession, tmp_path: Path) -> None:
+    delta.sql("CREATE TABLE u (a INT) USING delta PARTITIONED BY (b STRING COMMENT 'c', d INT)")
+    delta.sql("INSERT INTO u VALUES (1, 'x', 2)")
+    snapshot = DeltaLog(tmp_path / "shop" / "u").snapshot()
+    assert snapshot.partition_columns == ("b", "d")
+    assert found(delta.table("u")) == [(1, "x", 2)]
+    with pytest.raises(AnalysisException, match="types may not be specified"):
+        delta.sql("CREATE TABLE v USING delta PARTITIONED BY (b STRING) AS SELECT 1 AS a")
+
+
+def test_a_name_may_be_a_value(delta: SparkSession, place: Path) -> None:
+    delta.sql("INSERT INTO IDENTIFIER('shop.t') (id) VALUES (2)")
+    delta.sql("UPDATE IDENTIFIER(:name) SET p = :name WHERE id = 2", args={"name": "t"})
+    assert delta.sql("SELECT id, p FROM t WHERE id = 2").collect() == [(2, "t")]
+    for name in ("t; DROP TABLE t", "t -- ", "t WHERE id = 1", "t t"):
+        with pytest.raises(AnalysisException):
+            delta.sql("DELETE FROM IDENTIFIER(:name)", args={"name": name})
+    assert delta.table("t").count() == 2
+
+
+def test_queries_read_versions_by_any_clause(delta: SparkSession, place: Path) -> None:
+    delta.sql("DELETE FROM t")
+    written = {each.version: each.timestamp_ms for each in DeltaLog(place).history()}[1]
+    time = datetime.fromtimestamp(written / 1000, UTC)
+    for clause in (
+        "t VERSION AS OF :version",
+        "t@v1",
+        f"t TIMESTAMP AS OF timestamp_millis({written})",
+        f"t TIMESTAMP AS OF CAST('{time.isoformat()}' AS TIMESTAMP)",
+        f"t TIMESTAMP AS OF timestamp_millis({written}) - INTERVAL 1 HOUR + INTERVAL '1' HOUR",
+        "shop.t@v1 AS other",
+    ):
+        query = f"SELECT count(*) FROM {clause}"
+        assert delta.sql(query, args={"version": 1}).collect() == [(1,)], clause
+    query = "WITH q AS (SELECT * FROM t VERSION AS OF 1) SELECT t.id FROM q JOIN t@v1 ON true"
+    assert delta.sql(query).collect() == [(1,)]
+    delta.sql("CREATE TEMPORARY VIEW old AS SELECT * FROM t@v1")
+    assert delta.table("old").count() == 1
+    with pytest.raises(AnalysisException, match="is NULL"):
+        delta.sql("SELECT * FROM t TIMESTAMP AS OF CAST(NULL AS TIMESTAMP)")
+
+
+def test_an_inventory_limits_a_vacuum(delta: SparkSession, place: Path) -> None:
+    (place / "part-old.parquet").write_bytes(b"x")
+    (place / "part-other.parquet").write_bytes(b"x")
+    delta.sql("SET spark.databricks.delta.retentionDurationCheck.enabled = false")
+    listed = (
+        f"SELECT '{place}/part-old.parquet' AS path, 1L AS length, false AS isDir, "
+        "0L AS modificationTime"
+    )
+    delta.sql(f"VACUUM t USING INVENTORY ({listed}) RETAIN 0 HOURS")
+    assert not (place / "part-old.parquet").exists()
+    assert (place / "part-other.parquet").exists()
+
+
+@pytest.mark.parametrize(
+    ("statement", "condition"),
+    [
+        ("ALTER TABLE t ADD PARTITION (p = 'y')", "DELTA_OPERATION_NOT_ALLOWED_DETAIL"),
+        ("ALTER TABLE t DROP PARTITION (p = 'x')", "DELTA_OPERATION_NOT_ALLOWED_DETAIL"),
+        ("ALTER TABLE t RECOVER PARTITIONS", "DELTA_OPERATION_NOT_ALLOWED_DETAIL"),
+        ("ALTER TABLE t SET SERDEPROPERTIES ('a' = 'b')", "DELTA_OPERATION_NOT_ALLOWED_DETAIL"),
+        ("MSCK REPAIR TABLE t", "DELTA_OPERATION_NOT_ALLOWED_DETAIL"),
+        ("LOAD DATA INPATH '/x' INTO TABLE t", "DELTA_OPERATION_NOT_ALLOWED_DETAIL"),
+        ("DESCRIBE t PARTITION (p = 'x')", "DELTA_OPERATION_NOT_ALLOWED_DETAIL"),
+        ("TRUNCATE TABLE t PARTITION (p = 'x')", "DELTA_TRUNCATE_TABLE_PARTITION_NOT_SUPPORTED"),
+        (
+            "ALTER TABLE t REPLACE COLUMNS (id INT)",
+            "DELTA_UNSUPPORTED_ALTER_TABLE_REPLACE_COL_OP",
+        ),
+    ],
+)
+def test_a_statement_that_delta_tables_lack_is_refused(
+    delta: SparkSession, place: Path, statement: str, condition: str
+) -> None:
+    with pytest.raises(AnalysisException, match="shop/t") as error:
+        delta.sql(statement)
+    assert condition_of(error.value) == condition
+    assert DeltaLog(place).snapshot().version == 1
