@@ -18,6 +18,7 @@ import pyarrow.types as pt
 
 from delta_ops.arrow.dictionary_columns import MAX_BYTES, fit_in_array
 from delta_ops.protocol.arrow_values import array_of, scalar
+from delta_ops.protocol.schema.arrow_types import LEAF_IDS
 
 Convert = Callable[[Any], Any]
 """Converts an array of one type to an array of another type."""
@@ -43,6 +44,8 @@ def plan_conversion(source: pa.DataType, target: pa.DataType, path: str, rules: 
     The conversion raises `pa.ArrowInvalid` or `pa.ArrowCapacityError` if the values are larger than
     one array can hold, and the errors of the leaves.
     """
+    if source.id in LEAF_IDS:
+        return rules.leaf(source, target, path)
     if pt.is_null(source):
         return lambda array: pa.nulls(len(array), target)
     if pt.is_dictionary(source):

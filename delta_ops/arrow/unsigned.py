@@ -15,6 +15,7 @@ import pyarrow.types as pt
 from delta_ops.arrow.casting import plan_fit
 from delta_ops.arrow.nesting import is_list
 from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.schema.arrow_types import LEAF_IDS
 
 _EVERY_VALUE = pa.decimal128(20, 0)
 
@@ -29,6 +30,8 @@ def signed_fields(fields: Iterable[pa.Field], given: Any) -> list[pa.Field]:
 
 
 def _signed_field(field: pa.Field, given: Any) -> pa.Field:
+    if field.type.id in LEAF_IDS:
+        return field
     long = _replace_in(field, pa.int64())
     if long.type == field.type or _fits(given, field, long):
         return long

@@ -135,6 +135,8 @@ def rules_of_expressions(
         if key.lower().startswith(CONSTRAINTS):
             yield Check(key[len(CONSTRAINTS) :], expression)
     for path, field in _fields(schema):
+        if not field.metadata:
+            continue
         column = ".".join(path)
         if "delta.invariants" in field.metadata:
             yield Invariant(column, _invariant(field.metadata["delta.invariants"]))

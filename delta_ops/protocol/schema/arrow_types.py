@@ -67,6 +67,23 @@ _ARROW_TYPES: Mapping[PrimitiveType, pa.DataType] = {
     VOID: pa.null(),
 }
 
+_LEAVES: tuple[pa.DataType, ...] = (
+    pa.bool_(),
+    pa.int8(),
+    pa.int16(),
+    pa.int32(),
+    pa.int64(),
+    pa.float32(),
+    pa.float64(),
+    pa.string(),
+    pa.binary(),
+    pa.date32(),
+    pa.timestamp("us"),
+    pa.decimal128(38),
+)
+LEAF_IDS = frozenset(each.id for each in _LEAVES)
+"""Ids of usual Arrow types that have no types in them; a table may have thousands of columns."""
+
 _DELTA_TYPES: tuple[tuple[Callable[[pa.DataType], bool], PrimitiveType], ...] = (
     (pt.is_boolean, BOOLEAN),
     (pt.is_int8, BYTE),
@@ -126,6 +143,8 @@ def validate_depth(schema: pa.Schema) -> None:
         InvalidRequestError: Names the column.
     """
     for field in schema:
+        if field.type.id in LEAF_IDS:
+            continue
         left = [(field.type, 1)]
         while left:
             each, depth = left.pop()
@@ -164,12 +183,15 @@ def columns_from_arrow(schema: pa.Schema) -> StructType:
     """
     # A column without a type yet; a field or an element must have one.
     voids = {field.name for field in schema if pt.is_null(field.type)}
-    plain = schema_from_arrow(
+    columns = schema_from_arrow(
         pa.schema(f.with_type(pa.bool_()) if f.name in voids else f for f in schema)
+        if voids
+        else schema
     )
-    columns = StructType(
-        tuple(replace(f, data_type=VOID) if f.name in voids else f for f in plain.fields)
-    )
+    if voids:
+        columns = StructType(
+            tuple(replace(f, data_type=VOID) if f.name in voids else f for f in columns.fields)
+        )
     return StructType(tuple(map(_add_metadata, columns.fields, schema, repeat(()))))
 
 
@@ -191,6 +213,8 @@ def levels(data_type: DataType) -> int:
 
 
 def _add_metadata(field: StructField, source: pa.Field, parent: ColumnPath) -> StructField:
+    if not source.metadata and source.type.id in LEAF_IDS:
+        return field
     path = (*parent, field.name)
     data_type = _add_inner_metadata(field.data_type, source.type, path)
     metadata = column_metadata(source.metadata or {}, path)
@@ -224,6 +248,8 @@ def _arrow_field(each: StructField, parent: tuple[str, ...]) -> pa.Field:
 
 
 def _arrow_type(data_type: DataType, path: tuple[str, ...]) -> pa.DataType:
+    if isinstance(data_type, PrimitiveType) and (found := _ARROW_TYPES.get(data_type)) is not None:
+        return found
     match data_type:
         case DecimalType(precision=precision, scale=scale):
             return pa.decimal128(precision, scale)
@@ -237,8 +263,6 @@ def _arrow_type(data_type: DataType, path: tuple[str, ...]) -> pa.DataType:
             value = _arrow_type(value_type, (*path, "value"))
             value_field = pa.field("value", value, nullable=data_type.value_contains_null)
             return pa.map_(pa.field("key", key, nullable=False), value_field)
-        case PrimitiveType() if data_type in _ARROW_TYPES:
-            return _ARROW_TYPES[data_type]
     raise InvalidRequestError(
         f"Type {data_type.name}{_place(path)} is not supported by this version of delta_ops."
     )
