@@ -51,6 +51,7 @@ PEER = "from deltalake import DeltaTable, write_deltalake"
 PLAIN = """
 import pyarrow.parquet as pq
 from concurrent.futures import ThreadPoolExecutor
+pa.array([0])  # imports pandas, if it is installed
 def write(part):
     number, rows = part
     folder = f"{table}/p={number}"
