@@ -44,6 +44,7 @@ BENCHMARKS = (
     "log_cleanup",
     "health",
     "dagster_fleet",
+    "versioning",
     "write_audit_publish",
     "large_tables",
 )

@@ -12,6 +12,8 @@ from delta_ops.errors import (
     DeltaOpsError,
     InvalidRequestError,
     LogCorruptError,
+    ReleaseConflictError,
+    SessionEndedError,
     StorageError,
     TableBusyError,
     TableNotFoundError,
@@ -23,7 +25,7 @@ from delta_ops.maintenance import (
     RestorePlan,
     VacuumResult,
 )
-from delta_ops.versioning import Branch, Tag
+from delta_ops.versioning import Branch, Release, Tag
 from tests.interleaving.cases import Case
 from tests.interleaving.readers import commit_differences
 
@@ -44,7 +46,7 @@ def was_done_before(result: object) -> bool:
 
 
 def _untrue_result(case: Case, name: str, result: object) -> Iterator[str]:
-    if isinstance(result, Tag | Branch):
+    if isinstance(result, Tag | Branch | Release):
         return  # its version is that of another commit; `checks` reads it
     version = getattr(result, "version", None)
     own = [commit.version for commit in case.commits(name)]
@@ -118,6 +120,12 @@ def _is_provoked(case: Case, name: str, error: DeltaOpsError) -> bool:
     match error:
         case CommitConflictError():
             return bool(others)
+        case SessionEndedError():
+            is_brief = case.actors[name].operation.name == "session-brief"
+            return is_brief and not {"removed files", "old files"}.isdisjoint(taken)
+        case ReleaseConflictError():
+            kinds = [case.actors[each].operation.name for each in case.run.outcomes]
+            return kinds.count("release") > 1
         case DataFileError():
             return not {"removed files", "old files"}.isdisjoint(taken)
         case TableNotFoundError():

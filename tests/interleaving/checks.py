@@ -12,7 +12,8 @@ from itertools import permutations
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from delta_ops.log.checksum_write.verify import validate_checksum
-from delta_ops.versioning import Branch, Tag
+from delta_ops.log.refs.anchors import open_anchor
+from delta_ops.versioning import Branch, Release, Tag
 from tests.interleaving import dropped_tables
 from tests.interleaving.answers import untrue_answers, was_done_before
 from tests.interleaving.cases import Case
@@ -100,12 +101,28 @@ def _lost_refs(case: Case, log: DeltaLog) -> Iterator[str]:
                 expected = sort_rows(_rows_of_version(log, case, version))
                 if found != expected:
                     yield f"{name}: tag {tag} has rows {found}, not {expected}"
+                if case.actors[name].operation.name == "anchor":
+                    yield from _anchor_differences(log, case, name, version)
+            case Release(tables=tables):
+                for each in tables.values():
+                    found = rows_in(da.to_table(log.snapshot(each.version)))
+                    expected = sort_rows(_rows_of_version(log, case, each.version))
+                    if found != expected:
+                        yield f"{name}: the release has rows {found}, not {expected}"
             case Branch(name=branch, base_version=version):
                 found = rows_in(da.to_table(log.snapshot(ref=f"branch:{branch}")))
                 new = branched_rows(case.actors[name].role)
                 expected = sort_rows((*_rows_of_version(log, case, version), *new))
                 if found != expected:
                     yield f"{name}: branch {branch} has rows {found}, not {expected}"
+
+
+def _anchor_differences(log: DeltaLog, case: Case, name: str, version: int) -> Iterator[str]:
+    found = open_anchor(log.storage, log.log_directory, version, log.snapshot().outside)
+    rows = None if found is None else rows_in(da.to_table(found))
+    expected = sort_rows(_rows_of_version(log, case, version))
+    if rows != expected:
+        yield f"{name}: the anchor of version {version} has rows {rows}, not {expected}"
 
 
 def _rows_of_version(log: DeltaLog, case: Case, version: int) -> Rows:

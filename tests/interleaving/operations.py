@@ -12,7 +12,7 @@ import pyarrow as pa
 import delta_ops.arrow as da
 from delta_ops import CommitResult, DeltaLog, begin, col
 from delta_ops.ddl import change_type
-from delta_ops.errors import InvalidRequestError
+from delta_ops.errors import InvalidRequestError, SessionEndedError
 from delta_ops.maintenance import (
     OptimizeResult,
     RepairResult,
@@ -30,10 +30,17 @@ from delta_ops.maintenance import (
 from delta_ops.versioning import (
     Branch,
     PublishResult,
+    Release,
+    ReleaseSet,
+    SessionResult,
     Tag,
+    create_anchor,
     create_branch,
+    create_release,
     create_tag,
+    join_session,
     list_branches,
+    list_tags,
     open_branch,
     publish,
 )
@@ -224,6 +231,61 @@ def branched_rows(role: Role) -> Rows:
     return ((40 + role, "b"),)
 
 
+def _session(log: DeltaLog, scene: Scene, role: Role) -> SessionResult:
+    """Begin a session, append in a step of it, and commit it."""
+    return _append_in_session(log, scene, role, timedelta(days=7))
+
+
+def _brief_session(log: DeltaLog, scene: Scene, role: Role) -> SessionResult:
+    """A session that each vacuum finds expired, by its later clock."""
+    return _append_in_session(log, scene, role, timedelta(minutes=30))
+
+
+def _append_in_session(
+    log: DeltaLog, scene: Scene, role: Role, expires_in: timedelta
+) -> SessionResult:
+    session = join_session(
+        log,
+        f"session-{role}",
+        expires_in=expires_in,
+        enforce_retention=False,
+        clock=scene.clock,
+    )
+    try:
+        step = begin(session.fork("load"), clock=scene.clock)
+        da.write(step, rows_of(*session_rows(role)))
+    except SessionEndedError:
+        return session.commit()  # a killed run has begun the commit, or a vacuum has ended it
+    return session.commit(expected_steps=["load"], txn=(f"session {role}", 1))
+
+
+def session_rows(role: Role) -> Rows:
+    return ((60 + role, "b"),)
+
+
+def _release(log: DeltaLog, scene: Scene, role: Role) -> Release:
+    """Release an old version, in a set beside the table's own files."""
+    return create_release(
+        ReleaseSet("releases", storage=log.storage, tables={"t": log}),
+        {"t": log},
+        versions={"t": scene.restored[0]},
+        message=f"release {role}",
+        allow_older=True,
+        clock=scene.clock,
+    )
+
+
+def _anchor(log: DeltaLog, scene: Scene, role: Role) -> Tag:
+    """Tag an old version, and write its anchor."""
+    name = f"anchored-{role}"
+    try:
+        tag = create_tag(log, name, scene.restored[0], clock=scene.clock)
+    except InvalidRequestError:
+        (tag,) = [each for each in list_tags(log) if each.name == name]
+    create_anchor(log, f"tag:{name}", clock=scene.clock)
+    return tag
+
+
 def _create(log: DeltaLog, scene: Scene, role: Role) -> CommitResult:
     data = rows_of(*appended_rows(scene, role))
     transaction = begin(log, clock=scene.clock)
@@ -254,6 +316,12 @@ def _drop(log: DeltaLog) -> None:
 def _add_appended(rows: Rows, scene: Scene, role: Role) -> Rows | None:
     """A rerun finds its rows and adds none."""
     new = appended_rows(scene, role)
+    return None if set(new) & set(rows) else (*rows, *new)
+
+
+def _add_in_session(rows: Rows, _scene: Scene, role: Role) -> Rows | None:
+    """A rerun finds its rows and adds none."""
+    new = session_rows(role)
     return None if set(new) & set(rows) else (*rows, *new)
 
 
@@ -348,6 +416,20 @@ OPERATIONS = {
             run=_publish,
             effect=lambda rows, _scene, role: (*rows, *branched_rows(role)),
         ),
+        Operation(
+            name="session",
+            always_commits=True,
+            run=_session,
+            effect=_add_in_session,
+        ),
+        Operation(
+            name="session-brief",
+            always_commits=True,
+            run=_brief_session,
+            effect=_add_in_session,
+        ),
+        Operation(name="release", run=_release, commits=False),
+        Operation(name="anchor", run=_anchor, commits=False),
         Operation(name="compact", run=_compact, commits=False),
         Operation(name="checkpoint", run=_checkpoint, commits=False),
         Operation(name="checkpoint-parts", run=_checkpoint_parts, commits=False),

@@ -30,6 +30,20 @@ BRANCHED = [
     *(pair("branch", other) for other in ("vacuum", "vacuum-retaining", "clean-up", "branch")),
     *(pair("publish", other) for other in ("append", "optimize", "restore", "vacuum", "publish")),
 ]
+# A session beside what ends it or moves its table; a release and an anchor of an old version.
+SESSIONS = [
+    *(
+        pair("session", other)
+        for other in ("append", "optimize", "restore", "vacuum", "vacuum-retaining", "clean-up")
+    ),
+    *(pair("session", other) for other in ("session", "publish", "drop-create")),
+    *(pair("session-brief", other) for other in ("vacuum", "vacuum-retaining", "vacuum-lite")),
+]
+KEPT = [
+    pair(kept, other)
+    for kept in ("release", "anchor")
+    for other in ("vacuum", "vacuum-retaining", "clean-up", kept)
+]
 # One vacuum's END does not end another vacuum.
 VACUUMS = Meeting(("vacuum-retaining", "vacuum", "restore-other"))
 # A rewrite that loses one group to another writer commits the groups without a conflict.
@@ -94,4 +108,20 @@ def test_every_order_of_a_branch_and_a_deletion_keeps_every_promise(
         for meeting in BRANCHED:
             counts += search.explore(meeting, "two changes of turn")
         report(search.report(f"{len(BRANCHED)} pairs, with two changes of turn", counts))
+        assert not search.failures, search.verdict()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "meetings",
+    [pytest.param(SESSIONS, id="sessions"), pytest.param(KEPT, id="releases and anchors")],
+)
+def test_every_order_of_a_session_a_release_or_an_anchor_keeps_every_promise(
+    meetings: list[Meeting], report: Callable[[str], None]
+) -> None:
+    counts = Counts()
+    with searching() as search:
+        for meeting in meetings:
+            counts += search.explore(meeting, "two changes of turn")
+        report(search.report(f"{len(meetings)} pairs, with two changes of turn", counts))
         assert not search.failures, search.verdict()
