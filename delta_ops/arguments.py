@@ -153,7 +153,9 @@ def _words(annotation: Any) -> str:
     if origin in (Union, types.UnionType):
         # None comes last; several classes may have the same words.
         ordered = sorted(arguments, key=lambda each: each is type(None))
-        return " or ".join(dict.fromkeys(map(_words, ordered)))
+        *others, last = dict.fromkeys(map(_words, ordered))
+        comma = "," if len(others) > 1 else ""
+        return f"{', '.join(others)}{comma} or {last}" if others else last
     if origin is Literal:
         return " or ".join(map(repr, arguments))
     if origin is Callable:

@@ -147,9 +147,8 @@ def test_an_argument_of_the_wrong_type_is_refused_by_its_name(
         ),
         pytest.param(
             lambda log: arrow.to_table(log, predicate=1),
-            "to_table: predicate is 1, of type int; give a predicate, such as col(name) == "
-            "value or parse_predicate(text) or an expression, as parse_expression(text) makes it "
-            "or a string or None",
+            "to_table: predicate is 1, of type int; give a predicate (col(name) == value), an "
+            "expression (parse_expression(text)), a string, or None",
             id="a number is no predicate",
         ),
         pytest.param(

@@ -25,6 +25,8 @@ from delta_ops.log import Snapshot
 from delta_ops.protocol.actions import AddCdcFile, AddFile
 from delta_ops.protocol.expression import Expression, parse_expression
 from delta_ops.protocol.features import Engine as EngineName
+from delta_ops.protocol.predicate import Predicate
+from delta_ops.protocol.predicate.text import predicate_text
 from delta_ops.protocol.row_rules import Check, NotNull
 from delta_ops.protocol.schema import NO_COLUMNS, StructType
 from delta_ops.protocol.table_definition import TableDefinition
@@ -71,9 +73,11 @@ class ArrowEngine:
             return parse_expression(condition)
         if isinstance(condition, Expression):
             return condition
+        if isinstance(condition, Predicate):
+            return parse_expression(predicate_text(condition))
         raise InvalidRequestError(
             f"a condition of a merge is of type {type(condition).__name__}; give a SQL string, "
-            "such as 'target.id = source.id', or an expression"
+            "such as 'target.id = source.id', a predicate, or an expression"
         )
 
     def join_conditions(self, conditions: Sequence[Expression]) -> Expression:

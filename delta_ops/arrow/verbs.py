@@ -8,6 +8,7 @@ from typing import Any, Unpack
 from delta_ops.arguments import shares_options
 from delta_ops.arrow.arrow_data import ArrowData
 from delta_ops.arrow.engine import ARROW
+from delta_ops.errors import naming_table
 from delta_ops.protocol.expression import Expression
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.transaction import CommitResult, Staged, requests
@@ -150,7 +151,7 @@ def update(
 def merge(
     target: Target,
     source: Any,
-    predicate: str | Expression,
+    predicate: Predicate | Expression | str,
     **options: Unpack[requests.MergeOptions],
 ) -> Merge:
     """Begin a merge of rows into a table; add clauses to it, then call `execute`.
@@ -173,7 +174,8 @@ def merge(
         >>> da.count_rows("lake/orders")
         4
     """
-    condition = ARROW.parse_condition(predicate)
+    with naming_table(requests.name_of(target)):
+        condition = ARROW.parse_condition(predicate)
     return Merge(
         ARROW, requests.MergeRequest(target=target, source=source, predicate=condition, **options)
     )

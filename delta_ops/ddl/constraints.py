@@ -18,11 +18,12 @@ from delta_ops.arrow.engine import ARROW
 from delta_ops.ddl.alter import Alteration, alter
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import TableOrPlace
-from delta_ops.protocol.expression import parse_expression
+from delta_ops.protocol.expression import Expression, parse_expression
 from delta_ops.protocol.expression.nodes import columns_of
 from delta_ops.protocol.expression.quotes import validate_condition, validate_rule
 from delta_ops.protocol.expression.resolution import finder_of
-from delta_ops.protocol.predicate import TRUE
+from delta_ops.protocol.predicate import TRUE, Predicate
+from delta_ops.protocol.predicate.text import predicate_text
 from delta_ops.protocol.row_rules import CONSTRAINTS, Check, NotNull
 from delta_ops.transaction import CommitResult, Transaction, Txn
 from delta_ops.transaction.engine import CheckRows, Engine
@@ -31,7 +32,7 @@ from delta_ops.transaction.engine import CheckRows, Engine
 def add_constraint(
     target: TableOrPlace,
     name: str,
-    condition: str,
+    condition: Predicate | Expression | str,
     *,
     engine: Engine | CheckRows | None = None,
     txn: Txn | tuple[str, int] | None = None,
@@ -43,7 +44,8 @@ def add_constraint(
 
     Args:
         name: Compared without case.
-        condition: A condition of Spark SQL over the table's columns, true for every row.
+        condition: A condition over the table's columns, true for every row: from `col` or
+            `parse_predicate`, an expression, or a string of Spark SQL. The table keeps its text.
         engine: Checks the existing rows; `delta_ops.arrow.check_rows` if None, and
             `delta_ops.spark.check_rows(spark)` for a condition that only Spark can evaluate.
         txn: Application id and version; a change with a txn that is in the table is not repeated.
@@ -63,30 +65,39 @@ def add_constraint(
         delta_ops.errors.InvalidRequestError: ...
     """
     validate_arguments(add_constraint, locals())
-    key = CONSTRAINTS + name.lower()
-    if not name.strip() or not condition.strip():
+    key, text = CONSTRAINTS + name.lower(), _sql_of(condition)
+    if not name.strip() or not text.strip():
         raise InvalidRequestError("a constraint needs a name and a condition")
 
     def change(transaction: Transaction) -> Alteration | None:
         there = _find_constraint(transaction, name)
         if there is not None:
-            if there[1] == condition:
+            if there[1] == text:
                 return None
             raise InvalidRequestError(
                 f"{transaction.log.uri} already has the constraint {name} ({there[1]}); drop it "
                 "first, or choose another name"
             )
-        rule = Check(key[len(CONSTRAINTS) :], condition)
+        rule = Check(key[len(CONSTRAINTS) :], text)
         validate_constraint(transaction, rule)
         metadata = transaction.metadata
-        configuration = {**metadata.configuration, key: condition}
+        configuration = {**metadata.configuration, key: text}
         transaction.set_metadata(
             replace(metadata, configuration=configuration), features=("checkConstraints",)
         )
         require_rows(transaction, rule, engine)
-        return Alteration(operation="ADD CONSTRAINT", parameters={"name": name, "expr": condition})
+        return Alteration(operation="ADD CONSTRAINT", parameters={"name": name, "expr": text})
 
     return alter(target, change, txn, user_metadata, storage_options, dry_run)
+
+
+def _sql_of(condition: Predicate | Expression | str) -> str:
+    match condition:
+        case str():
+            return condition
+        case Expression():
+            return condition.text
+    return predicate_text(condition)
 
 
 def drop_constraint(

@@ -40,7 +40,7 @@ from delta_ops.log.version.reconciliation import Tail, extend_tail
 from delta_ops.protocol.actions import AddFile, DomainMetadata, Metadata, Protocol, SetTransaction
 from delta_ops.protocol.arrow_schemas import ADD, REMOVE, add_files
 from delta_ops.protocol.columns.clustering import clustering_columns
-from delta_ops.protocol.predicate import Predicate
+from delta_ops.protocol.expression.implication import AnyPredicate
 from delta_ops.protocol.properties.table_properties import TableProperties
 from delta_ops.protocol.schema import ColumnPath, StructType
 from delta_ops.protocol.table_definition import TableDefinition
@@ -209,7 +209,7 @@ class Snapshot:
     def files(
         self,
         columns: Sequence[str] = ("path", "size", "partition_values", "modification_time"),
-        predicate: Predicate | None = None,
+        predicate: AnyPredicate | None = None,
         *,
         partition_time_zone: str = "UTC",
     ) -> pa.Table:
@@ -224,19 +224,19 @@ class Snapshot:
 
         Examples:
             >>> snapshot = DeltaLog("lake/orders").snapshot()
-            >>> snapshot.files(predicate=col("id") > 3).num_rows  # by statistics
+            >>> snapshot.files(predicate="id > 3").num_rows  # by statistics
             0
         """
         return live_files(self, columns, predicate, partition_time_zone)
 
     def add_files(
-        self, predicate: Predicate | None = None, *, partition_time_zone: str = "UTC"
+        self, predicate: AnyPredicate | None = None, *, partition_time_zone: str = "UTC"
     ) -> list[AddFile]:
         """The live files as add actions; see `files`."""
         return add_files(self.add_rows(predicate, partition_time_zone=partition_time_zone))
 
     def add_rows(
-        self, predicate: Predicate | None = None, *, partition_time_zone: str = "UTC"
+        self, predicate: AnyPredicate | None = None, *, partition_time_zone: str = "UTC"
     ) -> pa.Table:
         """Live files as rows of `arrow_schemas.ADD`; needs far less memory than `add_files`."""
         return live_adds(self, ADD.names, predicate, partition_time_zone)

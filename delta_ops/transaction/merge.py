@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from delta_ops.arguments import validate_arguments
-from delta_ops.errors import InvalidRequestError
+from delta_ops.errors import InvalidRequestError, naming_table
 from delta_ops.transaction.dml import RowChange, commit_change, open_for_change
 from delta_ops.transaction.engine import Condition, Engine
-from delta_ops.transaction.requests import Clause, MergeRequest
+from delta_ops.transaction.requests import Clause, MergeRequest, name_of
 from delta_ops.transaction.result import CommitResult
 from delta_ops.transaction.row_changes import Changed, TouchedFile, vector_metrics
 
@@ -170,7 +170,10 @@ class Merge:
         return Merge(self._engine, replace(self._request, clauses=clauses))
 
     def _parse(self, predicate: SqlCondition | None) -> Condition | None:
-        return None if predicate is None else self._engine.parse_condition(predicate)
+        if predicate is None:
+            return None
+        with naming_table(name_of(self._request.target)):
+            return self._engine.parse_condition(predicate)
 
 
 def _describe(clauses: Sequence[Clause], kind: str) -> list[dict[str, str]]:

@@ -10,13 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple, TypedDict
 
-from delta_ops.errors import InvalidRequestError
+from delta_ops.errors import InvalidRequestError, naming_table
 from delta_ops.events import OnEvent, ignore
-from delta_ops.log.delta_log import TableOrPlace
+from delta_ops.log.delta_log import DeltaLog, TableOrPlace
 from delta_ops.option_words import option
 from delta_ops.protocol.expression import Expression
 from delta_ops.protocol.expression.implication import predicate_of
 from delta_ops.protocol.predicate import Predicate
+from delta_ops.storage.paths import redact
 from delta_ops.transaction.commit.hooks import DEFAULT_HOOKS, Hook
 from delta_ops.transaction.idempotency import Txn
 from delta_ops.transaction.source_rules import SourceRule
@@ -183,13 +184,21 @@ def write_request(
     Raises:
         InvalidRequestError: `replace_where` does more than compare columns with literals.
     """
+    with naming_table(name_of(target)):
+        rows = predicate_of(replace_where)
     return WriteRequest(
-        target=target,
-        mode=mode,
-        partition_by=partition_by,
-        replace_where=predicate_of(replace_where),
-        **options,
+        target=target, mode=mode, partition_by=partition_by, replace_where=rows, **options
     )
+
+
+def name_of(target: Target) -> str:
+    """The place of a table, for errors."""
+    match target:
+        case Transaction():
+            return target.log.uri
+        case DeltaLog():
+            return target.uri
+    return redact(str(target))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

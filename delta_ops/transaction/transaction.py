@@ -25,7 +25,8 @@ from delta_ops.protocol.columns.clustering import (
     clustering_domain,
     validate_clustering,
 )
-from delta_ops.protocol.predicate import TRUE, Predicate, resolve
+from delta_ops.protocol.expression.implication import AnyPredicate, fitting_predicate
+from delta_ops.protocol.predicate import TRUE
 from delta_ops.protocol.properties.known import ROW_TRACKING
 from delta_ops.protocol.schema import ColumnPath, StructType
 from delta_ops.protocol.table_definition import TableDefinition, validate
@@ -89,8 +90,7 @@ def begin(
     """
     validate_arguments(begin, locals())
     log = log_of(log)
-    # The age of a caller's snapshot is unknown: the log may have been cleaned up since.
-    # Vacuum loads its snapshots just before, and its commits name no file.
+    # A caller's snapshot may predate a log clean-up. Vacuum loads its own, and names no file.
     begun_ms = clock() if snapshot is None or operation == "vacuum" else 0
     if snapshot is None:
         snapshot = log.snapshot_if_exists()
@@ -344,7 +344,7 @@ class Transaction:
         self.apply(ReplaceVector(file=file, vector=vector, now_ms=self.clock()))
 
     def read(
-        self, predicate: Predicate, *, changes_rows: bool = False, is_serial: bool = False
+        self, predicate: AnyPredicate, *, changes_rows: bool = False, is_serial: bool = False
     ) -> None:
         """Depend on the rows that match a predicate; see `changes.Read`.
 
@@ -353,8 +353,8 @@ class Transaction:
             TableNotFoundError: There is no table, and this commit does not create it.
         """
         with naming_table(self.log.uri):
-            resolve(predicate, self.schema)
-        self.apply(Read(predicate=predicate, changes_rows=changes_rows, is_serial=is_serial))
+            rows = fitting_predicate(predicate, self.schema)
+        self.apply(Read(predicate=rows, changes_rows=changes_rows, is_serial=is_serial))
 
     def set_transaction(self, txn: Txn | tuple[str, int]) -> None:
         """Record a txn, and commit only if the table does not hold it.

@@ -60,5 +60,5 @@ def test_a_table_is_restored_to_a_date_and_its_history_says_so(table: Path) -> N
 
 
 def test_values_that_are_neither_date_nor_text_are_rejected(table: Path) -> None:
-    with pytest.raises(InvalidRequestError, match="give a string or a date or datetime or None"):
+    with pytest.raises(InvalidRequestError, match="give a string, a date or datetime, or None"):
         da.to_table(table, timestamp=0)  # type: ignore[arg-type]

@@ -208,7 +208,7 @@ def test_an_engine_rewrites_as_many_groups_at_once_as_it_says(tmp_path: Path) ->
 
 def test_a_value_that_is_no_engine_is_refused(tmp_path: Path) -> None:
     table = Table(tmp_path / "t")
-    with pytest.raises(InvalidRequestError, match="give an Engine or a function or None"):
+    with pytest.raises(InvalidRequestError, match="give an Engine, a function, or None"):
         optimize(table.log, engine="spark")  # type: ignore[arg-type]
 
 

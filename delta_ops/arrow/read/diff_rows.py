@@ -17,6 +17,7 @@ from delta_ops.errors import InvalidRequestError, UnknownColumnError
 from delta_ops.log import Snapshot, Source, snapshot_of
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_values import array_of, empty_table, scalar
+from delta_ops.protocol.expression import Expression
 from delta_ops.protocol.file_paths import canonical_path
 from delta_ops.protocol.predicate import Predicate
 
@@ -29,7 +30,7 @@ def diff_rows(
     old: Source,
     new: Source,
     columns: Sequence[str] | None = None,
-    predicate: Predicate | str | None = None,
+    predicate: Predicate | Expression | str | None = None,
 ) -> pa.Table:
     """Return the rows in which two versions differ, with the column `_change_type`.
 
@@ -77,7 +78,7 @@ def _rows(
     before: Snapshot,
     after: Snapshot,
     columns: Sequence[str] | None,
-    predicate: Predicate | str | None,
+    predicate: Predicate | Expression | str | None,
 ) -> list[pa.Table]:
     """The rows to compare, of both versions; rows of common files may be missing in both."""
     for column in columns or ():
@@ -99,7 +100,9 @@ def _rows(
 
 
 def _table(
-    snapshot: Snapshot, columns: Sequence[str] | None, predicate: Predicate | str | None
+    snapshot: Snapshot,
+    columns: Sequence[str] | None,
+    predicate: Predicate | Expression | str | None,
 ) -> pa.Table:
     names = None if columns is None else [each for each in columns if _has(snapshot, each)]
     return to_table(snapshot, names, predicate)

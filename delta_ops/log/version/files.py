@@ -23,7 +23,7 @@ from delta_ops.log.version.reconciliation import FileRows, Tail, file_rows, unse
 from delta_ops.log.version.repeated_files import all_differ, drop_repeated
 from delta_ops.protocol.arrow_schemas import ADD, CANONICAL_PATH, REMOVE
 from delta_ops.protocol.arrow_values import empty_table
-from delta_ops.protocol.predicate import Predicate
+from delta_ops.protocol.expression.implication import AnyPredicate, predicate_of
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.storage import Storage
 
@@ -98,7 +98,7 @@ def stream_live(version: Version, columns: Sequence[str]) -> Iterator[pa.Table]:
 
 
 def live_files(
-    version: Version, columns: Sequence[str], predicate: Predicate | None, time_zone: str
+    version: Version, columns: Sequence[str], predicate: AnyPredicate | None, time_zone: str
 ) -> pa.Table:
     """Live files that may hold a matching row, as file columns; see `Snapshot.files`."""
     with _naming_file(version):
@@ -107,7 +107,7 @@ def live_files(
 
 
 def live_adds(
-    version: Version, columns: Sequence[str], predicate: Predicate | None, time_zone: str
+    version: Version, columns: Sequence[str], predicate: AnyPredicate | None, time_zone: str
 ) -> pa.Table:
     """List the live files that a predicate can match, with the columns of `arrow_schemas.ADD`."""
     with _naming_file(version):
@@ -139,11 +139,12 @@ def tombstones(version: Version, columns: Sequence[str]) -> pa.Table:
 
 
 def _live_adds(
-    version: Version, columns: Sequence[str], predicate: Predicate | None, time_zone: str
+    version: Version, columns: Sequence[str], condition: AnyPredicate | None, time_zone: str
 ) -> pa.Table:
     wanted = [*columns, "path", "deletionVector"]
-    if predicate is not None:
-        with naming_table(version.uri):
+    with naming_table(version.uri):
+        predicate = predicate_of(condition)
+        if predicate is not None:
             wanted += pruning.sources_of_predicate(predicate, version.definition)
     live = stream_live(version, list(dict.fromkeys(wanted)))
     if predicate is not None:

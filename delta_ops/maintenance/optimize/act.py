@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 from delta_ops.arguments import validate_arguments
 from delta_ops.arrow.engine import ARROW
 from delta_ops.clock import Clock, system_clock
-from delta_ops.errors import InvalidRequestError
+from delta_ops.errors import InvalidRequestError, naming_table
 from delta_ops.events import OnEvent, ignore
 from delta_ops.log import Snapshot, TableOrPlace, log_of
 from delta_ops.maintenance.optimize.order import clustering_order, zorder
@@ -108,24 +108,26 @@ def optimize(
         False
     """
     validate_arguments(optimize, locals())
-    request = OptimizeRequest(
-        target_size=target_size,
-        predicate=predicate_of(predicate),
-        shown_predicate=shown_predicate,
-        zorder_by=zorder_by,
-        curve=curve,
-        full=full,
-        engine=engine or ARROW,
-        min_files=min_files,
-        min_size=min_size,
-        max_size=max_size,
-        max_bytes=max_bytes,
-        commit_bytes=commit_bytes,
-        user_metadata=user_metadata,
-        clock=clock,
-        on_event=on_event,
-    )
-    return run(log_of(log), request, dry_run=dry_run)
+    table = log_of(log)
+    with naming_table(table.uri):
+        request = OptimizeRequest(
+            target_size=target_size,
+            predicate=predicate_of(predicate),
+            shown_predicate=shown_predicate,
+            zorder_by=zorder_by,
+            curve=curve,
+            full=full,
+            engine=engine or ARROW,
+            min_files=min_files,
+            min_size=min_size,
+            max_size=max_size,
+            max_bytes=max_bytes,
+            commit_bytes=commit_bytes,
+            user_metadata=user_metadata,
+            clock=clock,
+            on_event=on_event,
+        )
+        return run(table, request, dry_run=dry_run)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -19,7 +19,7 @@ import pyarrow.types as pt
 from delta_ops.arguments import validate_arguments
 from delta_ops.arrow.engine import ARROW
 from delta_ops.clock import Clock, system_clock
-from delta_ops.errors import DataFileError, InvalidRequestError
+from delta_ops.errors import DataFileError, InvalidRequestError, naming_table
 from delta_ops.events import OnEvent, ignore
 from delta_ops.log import Snapshot, TableOrPlace, log_of
 from delta_ops.maintenance.data_footers import read_data_footer
@@ -97,22 +97,26 @@ def purge(
         1
     """
     validate_arguments(purge, locals())
-    request = PurgeRequest(
-        deleted_share=deleted_share,
-        lacking_statistics=lacking_statistics,
-        outdated=OutdatedReasons(
-            old_schema=old_schema, other_codec=other_codec, max_row_group_bytes=max_row_group_bytes
-        ),
-        target_size=target_size,
-        predicate=predicate_of(predicate),
-        engine=engine or ARROW,
-        max_bytes=max_bytes,
-        commit_bytes=commit_bytes,
-        user_metadata=user_metadata,
-        clock=clock,
-        on_event=on_event,
-    )
-    return run(log_of(log), request, dry_run=dry_run)
+    table = log_of(log)
+    with naming_table(table.uri):
+        request = PurgeRequest(
+            deleted_share=deleted_share,
+            lacking_statistics=lacking_statistics,
+            outdated=OutdatedReasons(
+                old_schema=old_schema,
+                other_codec=other_codec,
+                max_row_group_bytes=max_row_group_bytes,
+            ),
+            target_size=target_size,
+            predicate=predicate_of(predicate),
+            engine=engine or ARROW,
+            max_bytes=max_bytes,
+            commit_bytes=commit_bytes,
+            user_metadata=user_metadata,
+            clock=clock,
+            on_event=on_event,
+        )
+        return run(table, request, dry_run=dry_run)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, cast
 
+from delta_ops.error_texts import value_text
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.expression.nodes import (
     Call,
@@ -34,6 +35,8 @@ from delta_ops.protocol.predicate import (
 )
 from delta_ops.protocol.schema import StructType
 
+AnyPredicate = Predicate | Expression | str
+"""A condition that compares columns with literals, in each form that a caller may give."""
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "!=": "!="}
 
 
@@ -51,7 +54,7 @@ def implied_predicate(condition: Node, schema: StructType) -> Predicate:
     )
 
 
-def predicate_of(condition: Predicate | Expression | str | None) -> Predicate | None:
+def predicate_of(condition: AnyPredicate | None) -> Predicate | None:
     """The predicate of a caller's condition; a text is parsed.
 
     Raises:
@@ -61,6 +64,11 @@ def predicate_of(condition: Predicate | Expression | str | None) -> Predicate | 
         return condition
     if isinstance(condition, str):
         return parse_predicate(condition)
+    if not isinstance(condition, Expression):
+        raise InvalidRequestError(
+            f"the predicate is {value_text(condition)}, of type {type(condition).__name__}; "
+            "compare a column, as in col('id') == 5, or give a string of Spark SQL"
+        )
     found = _equivalent(condition.root)
     if found is None:
         raise InvalidRequestError(
@@ -68,6 +76,14 @@ def predicate_of(condition: Predicate | Expression | str | None) -> Predicate | 
             "only comparisons, such as day >= '2026-01-01', or filter the rows that you read"
         )
     return found
+
+
+def fitting_predicate(condition: AnyPredicate, schema: StructType) -> Predicate:
+    """The predicate of a caller's condition, which must fit these columns."""
+    predicate = predicate_of(condition)
+    assert predicate is not None  # because the condition is not None
+    resolve(predicate, schema)
+    return predicate
 
 
 def _find_implied(node: Node, schema: StructType) -> Predicate:

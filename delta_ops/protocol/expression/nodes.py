@@ -74,7 +74,7 @@ Node = Column | Literal | Call | Cast | Case | Struct
 class Expression:
     """An expression of Spark SQL with its text; made by `parse_expression`."""
 
-    __words__: ClassVar[str] = "an expression, as parse_expression(text) makes it"
+    __words__: ClassVar[str] = "an expression (parse_expression(text))"
 
     text: str
     root: Node

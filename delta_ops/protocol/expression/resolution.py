@@ -319,7 +319,7 @@ def _exact_type(node: Node) -> DecimalType:
 
 def _sides(name: str, left: Node, right: Node) -> tuple[Node, Node]:
     """Convert both sides of a comparison to one type."""
-    left, right = _coerce_text(left, type_of(right)), _coerce_text(right, type_of(left))
+    left, right = _coerce_text(left, right), _coerce_text(right, left)
     left, right = _convert_decimals([left, right])
     types = [type_of(left), type_of(right)]
     together = common_type(types)
@@ -331,13 +331,15 @@ def _sides(name: str, left: Node, right: Node) -> tuple[Node, Node]:
     return _coerce(left, together), _coerce(right, together)
 
 
-def _coerce_text(node: Node, data_type: DataType) -> Node:
+def _coerce_text(node: Node, other: Node) -> Node:
     """Convert a literal text to the type of the other operand, as Spark does."""
+    data_type = type_of(other)
     if not isinstance(node, Literal) or not isinstance(node.value, SqlText):
         return node
     if data_type in (STRING, VOID) or not (is_numeric(data_type) or data_type in _ORDERED):
         return node
-    return Literal(literal_of_type(node.value, data_type, column="beside it"), data_type)
+    column = ".".join(other.path) if isinstance(other, Column) else None
+    return Literal(literal_of_type(node.value, data_type, column=column), data_type)
 
 
 def _case(branches: Sequence[tuple[Node, Node]], otherwise: Node) -> Node:

@@ -23,7 +23,7 @@ class _Combinable:
     """Operators that every node supports."""
 
     __slots__ = ()
-    __words__: ClassVar[str] = "a predicate, such as col(name) == value or parse_predicate(text)"
+    __words__: ClassVar[str] = "a predicate (col(name) == value)"
 
     def __and__(self, other: Predicate) -> And:
         if not isinstance(other, _Combinable):

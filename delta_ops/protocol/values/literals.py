@@ -73,10 +73,13 @@ class SqlDouble(float):
     __slots__ = ()
 
 
-def literal_of_type(value: Any, data_type: DataType, *, column: str) -> Any:
+def literal_of_type(value: Any, data_type: DataType, *, column: str | None) -> Any:
     """Convert a value to bool, int, float, Decimal, str, bytes, date or datetime.
 
     A `timestamp` is returned in UTC. The function accepts its own results.
+
+    Args:
+        column: The column that the value is compared with, for errors; None: an expression.
 
     Raises:
         InvalidRequestError: The value does not match the type, or the type cannot be compared; the
@@ -84,7 +87,7 @@ def literal_of_type(value: Any, data_type: DataType, *, column: str) -> Any:
     """
     if _is_compared_roughly(value, data_type):
         raise InvalidRequestError(
-            f"Column {column} of type {data_type.name} cannot be compared with {value!r}: Spark "
+            f"{_subject(column)} of type {data_type.name} cannot be compared with {value!r}: Spark "
             "would round both to double precision. Write an exact number, such as 1.5 or 15."
         )
     try:
@@ -113,10 +116,14 @@ def _is_compared_roughly(value: Any, data_type: DataType) -> bool:
     return isinstance(value, SqlDouble) and data_type == LONG and abs(value) >= _DOUBLE_INTEGERS
 
 
-def _refusal(value: Any, data_type: DataType, column: str) -> InvalidRequestError:
+def _subject(column: str | None) -> str:
+    return "An expression" if column is None else f"Column {column}"
+
+
+def _refusal(value: Any, data_type: DataType, column: str | None) -> InvalidRequestError:
     cure = _CURES.get(data_type, _NUMBER_CURE)
     return InvalidRequestError(
-        f"Column {column} of type {data_type.name} cannot be compared with "
+        f"{_subject(column)} of type {data_type.name} cannot be compared with "
         f"{whole_text(value)}. {cure}."
     )
 
