@@ -21,14 +21,13 @@ from delta_ops.orchestration.storage_options import (
     resolve_text,
     validate_root,
 )
-from delta_ops.orchestration.tables import TableRef
+from delta_ops.orchestration.tables import TableName, TableRef
 from delta_ops.orchestration.tags import reject_reproduction
 from delta_ops.protocol.change_data import CHANGE_DATA_DIRECTORY
 from delta_ops.storage import Lock, RangeCache
 from delta_ops.storage.paths import OWN_DIRECTORY, is_valid
 from delta_ops.transaction import Transaction, begin
 
-TableName = str | Sequence[str] | dg.AssetKey
 _FOLDERS_OF_TABLES = frozenset({LOG_DIRECTORY, CHANGE_DATA_DIRECTORY, OWN_DIRECTORY})
 """Folders inside a table; no other table can be there."""
 

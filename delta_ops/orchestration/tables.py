@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import dagster as dg
 
@@ -17,6 +17,8 @@ from delta_ops.storage import Lock, RangeCache
 from delta_ops.storage.addresses import local_path_of
 from delta_ops.storage.paths import redact
 
+TableName = str | dg.AssetKey | Sequence[str]
+"""A table: its name below root, or the asset key of its asset."""
 TABLE_KEY = "delta/table"
 """Metadata of an asset's definition with the name of its table below the root."""
 _KIND = "deltalake"
@@ -138,9 +140,19 @@ def _place(uri: str) -> str:
     return (place_of(uri) if local is None else local).rstrip("/")
 
 
+class StoresAssets(Protocol):
+    """An IO manager of delta_ops, such as `DeltaIOManager`, or one with the names of others."""
+
+    def table_name(self, asset_key: dg.AssetKey, metadata: Mapping[str, Any]) -> TableName:
+        """The table of an asset, by the metadata of its definition."""
+
+    def log(self, table: TableName) -> DeltaLog:
+        """The log of a table."""
+
+
 def add_table_metadata(
     assets: Iterable[dg.AssetsDefinition | dg.AssetSpec],
-    table_of: Callable[[dg.AssetKey], TableRef],
+    table_of: Callable[[dg.AssetKey], TableRef] | StoresAssets,
 ) -> Sequence[dg.AssetsDefinition | dg.AssetSpec]:
     """Add table metadata for Dagster's UI to assets: URI, table name and storage kind.
 
@@ -148,20 +160,20 @@ def add_table_metadata(
     Existing metadata of an asset stay.
 
     Args:
-        table_of: Returns the table of an asset key, such as `DeltaLogResource(...).table`.
+        table_of: The IO manager of the assets, also one of `swap_in`; or a function that returns
+            the table of an asset key, such as `DeltaLogResource(...).table`.
 
     Examples:
         >>> @dg.asset
         ... def visits() -> pa.Table:
         ...     return pa.table({"page": ["/"]})
-        >>> (shown,) = add_table_metadata([visits], DeltaLogResource(root="lake").table)
+        >>> (shown,) = add_table_metadata([visits], DeltaIOManager(root="lake"))
         >>> "dagster/uri" in shown.metadata_by_key[visits.key]
         True
     """
 
     def describe(spec: dg.AssetSpec) -> dg.AssetSpec:
-        parts = table_parts(spec.key, spec.metadata)
-        uri = table_of(spec.key if parts is None else dg.AssetKey(parts)).uri
+        uri = _uri_of(spec.key, spec.metadata, table_of)
         metadata_of_table = definition_metadata(
             spec.key.to_user_string(), uri_elsewhere(spec.key, spec.metadata, uri) or uri
         )
@@ -169,3 +181,14 @@ def add_table_metadata(
         return spec.merge_attributes(metadata={**metadata_of_table, **spec.metadata}, kinds=kinds)
 
     return dg.map_asset_specs(describe, assets)
+
+
+def _uri_of(
+    asset_key: dg.AssetKey,
+    metadata: Mapping[str, Any],
+    table_of: Callable[[dg.AssetKey], TableRef] | StoresAssets,
+) -> str:
+    if callable(table_of):
+        parts = table_parts(asset_key, metadata)
+        return table_of(asset_key if parts is None else dg.AssetKey(parts)).uri
+    return table_of.log(table_of.table_name(asset_key, metadata)).uri

@@ -12,10 +12,16 @@ import pytest
 
 import delta_ops.arrow as da
 from delta_ops.errors import InvalidRequestError, TableNotFoundError
-from delta_ops.orchestration import DeltaIOManager, DeltaLogResource, delta_ops_definitions
+from delta_ops.orchestration import (
+    DeltaIOManager,
+    DeltaLogResource,
+    add_table_metadata,
+    delta_ops_definitions,
+)
 from delta_ops.orchestration.dagster_versions import VERSION
 from delta_ops.orchestration.definitions import tables_of
 from delta_ops.orchestration.swap_in.dagster_delta import DeltaLakePyarrowIOManager
+from delta_ops.orchestration.swap_in.dagster_polars import PolarsDeltaIOManager
 
 ROWS = pa.table({"n": [1]})
 
@@ -180,6 +186,41 @@ def test_the_io_manager_of_a_lake_opens_other_places_with_its_options(tmp_path: 
 
 
 @pytest.mark.skipif(VERSION < (1, 12, 22), reason="this Dagster builds no context with partitions")
+@pytest.mark.parametrize(
+    "manager_of",
+    [
+        pytest.param(lambda root: DeltaIOManager(root=root), id="DeltaIOManager"),
+        pytest.param(
+            lambda root: DeltaIOManager(lake=DeltaLogResource(root=root)), id="with a lake"
+        ),
+        pytest.param(
+            lambda root: DeltaLakePyarrowIOManager(root_uri=root, schema="shop"),
+            id="with the names of dagster-delta",
+        ),
+        pytest.param(
+            lambda root: PolarsDeltaIOManager(base_dir=root), id="with the names of dagster-polars"
+        ),
+    ],
+)
+def test_a_definition_shows_the_place_that_the_io_manager_writes_to(
+    tmp_path: Path, instance: dg.DagsterInstance, manager_of: Any
+) -> None:
+    """Maintenance finds the table there, too."""
+
+    @dg.asset
+    def t() -> pa.Table:
+        return ROWS
+
+    manager, root = manager_of(str(tmp_path)), str(tmp_path)
+    (shown,) = add_table_metadata([t], manager)
+    assert isinstance(shown, dg.AssetsDefinition)
+    assert dg.materialize([shown], resources={"io_manager": manager}, instance=instance).success
+    (place,) = tables_below(tmp_path)
+    assert shown.metadata_by_key[t.key]["dagster/uri"] == dg.MetadataValue.text(f"{root}/{place}")
+    (table,) = tables_of(DeltaLogResource(root=root), [shown])
+    assert table.uri == f"{root}/{place}"
+
+
 def test_contexts_that_a_test_builds_write_and_read(tmp_path: Path) -> None:
     manager = DeltaIOManager(root=str(tmp_path))
     days = dg.StaticPartitionsDefinition(["a", "b"])

@@ -89,7 +89,6 @@ from delta_ops.orchestration.io_manager.reproduce.recorded_run import (
 from delta_ops.orchestration.resources import (
     STORAGE_OPTIONS,
     DeltaLogResource,
-    TableName,
     lake_config,
     range_cache,
     table_log,
@@ -97,7 +96,7 @@ from delta_ops.orchestration.resources import (
     validate_place,
 )
 from delta_ops.orchestration.storage_options import resolve_options
-from delta_ops.orchestration.tables import table_parts, uri_elsewhere
+from delta_ops.orchestration.tables import TableName, table_parts, uri_elsewhere
 from delta_ops.transaction import DEFAULT_HOOKS, Hook, write_checksum
 
 PROGRESS_S = 10.0

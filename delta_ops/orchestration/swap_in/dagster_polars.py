@@ -25,7 +25,7 @@ from delta_ops.option_words import Surface, spoken_on
 from delta_ops.orchestration import dagster_compat as compat
 from delta_ops.orchestration.io_manager.output_report import WrittenOutput
 from delta_ops.orchestration.io_manager.output_settings import OutputSettings
-from delta_ops.orchestration.resources import TableName, table_log
+from delta_ops.orchestration.resources import table_log
 from delta_ops.orchestration.swap_in.io_manager import RenamedIOManager, translate_version
 from delta_ops.orchestration.swap_in.merge_translations import (
     MERGE_FLAGS,
@@ -45,7 +45,7 @@ from delta_ops.orchestration.swap_in.translations import (
     translate_schema_mode,
     translate_writer_properties,
 )
-from delta_ops.orchestration.tables import table_parts, uri_elsewhere
+from delta_ops.orchestration.tables import TableName, table_parts, uri_elsewhere
 from delta_ops.orchestration.tags import reject_reproduction
 from delta_ops.storage.addresses import local_path_of
 from delta_ops.storage.paths import redact
