@@ -121,6 +121,12 @@ WORDS: Mapping[str, Words] = {
     "ddl.cluster_by": Words(terminal="delta-ops alter TABLE cluster-by"),
     "ddl.drop_constraint": Words(terminal="delta-ops alter TABLE drop-constraint"),
     "ddl.add_constraint": Words(terminal="delta-ops alter TABLE add-constraint"),
+    "drop_table": Words(terminal="delta-ops drop"),
+    # Names of versions
+    "list_branches": Words(terminal="delta-ops branch TABLE list"),
+    "delete_branch": Words(terminal="delta-ops branch TABLE delete"),
+    "delete_tag": Words(terminal="delta-ops tag TABLE delete"),
+    "delete_releases": Words(terminal="delta-ops release SET delete"),
     # Maintenance
     "timeout": Words(terminal="--timeout", run_config="timeout_s"),
     "hold_writers": Words(),

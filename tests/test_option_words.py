@@ -25,7 +25,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 import delta_ops
 import delta_ops.arrow as da
-from delta_ops import DeltaLog, ddl, maintenance, tables
+from delta_ops import DeltaLog, ddl, maintenance, tables, versioning
 from delta_ops.cli.main import cli
 from delta_ops.errors import InvalidRequestError
 from delta_ops.option_words import WORDS, Surface, option, speaking
@@ -76,7 +76,8 @@ def commands(group: click.Group, name: str) -> Iterator[tuple[str, click.Command
     for each, command in group.commands.items():
         yield f"{name} {each}", command
         if isinstance(command, click.Group):
-            yield from commands(command, f"{name} {each} TABLE")
+            place = "SET" if each == "release" else "TABLE"
+            yield from commands(command, f"{name} {each} {place}")
 
 
 def words_that_exist() -> dict[Surface, set[str]]:
@@ -112,7 +113,7 @@ def words_that_exist() -> dict[Surface, set[str]]:
 
 
 BUILDERS = ("merge", "optimize", "table")
-isclass = inspect.isclass
+isclass, isfunction = inspect.isclass, inspect.isfunction
 
 
 @pytest.mark.parametrize("surface", [each for each in Surface if each is not Surface.PYTHON])
@@ -197,6 +198,31 @@ def test_messages_take_the_names_of_options_from_the_table() -> None:
                 if (hit := named.search(text)) and (hit[1] or hit[2]) not in known
             ]
     assert found == []
+
+
+def public_functions() -> set[str]:
+    """The public functions whose names no other word has."""
+    modules = [delta_ops, da, maintenance, ddl, versioning]
+    names = {name for module in modules for name in module.__all__ if "_" in name}
+    return {name for name in names if any(isfunction(getattr(m, name, None)) for m in modules)}
+
+
+def test_messages_take_the_names_of_functions_from_the_table() -> None:
+    named = re.compile(rf"\b({'|'.join(public_functions())})\b")
+    found = [
+        f"{path.relative_to(PACKAGE)}: {text}"
+        for path, tree in trees()
+        if not {*path.relative_to(PACKAGE).parts} & {*SURFACES}
+        for text in texts_in(tree)
+        if named.search(text)
+    ]
+    assert found == []
+
+
+def test_an_error_of_a_missing_branch_names_the_command(tmp_path: Path) -> None:
+    da.write(tmp_path / "orders", ROWS)
+    call = ["branch", str(tmp_path / "orders"), "delete", "x"]
+    assert "; delta-ops branch TABLE list shows the names" in CliRunner().invoke(cli, call).output
 
 
 def test_threads_name_options_as_the_code_that_starts_them() -> None:

@@ -40,6 +40,7 @@ from delta_ops.log.refs.refs import refs_journal
 from delta_ops.log.same_table import validate_same_table
 from delta_ops.log.segment import list_log
 from delta_ops.maintenance.admission import validate_log_deletable, validate_vacuumable
+from delta_ops.option_words import option
 from delta_ops.protocol.actions import CommitInfo, Protocol
 from delta_ops.protocol.features import FEATURES_READER_VERSION, FEATURES_WRITER_VERSION
 from delta_ops.protocol.file_names import LAST_CHECKPOINT, commit_name
@@ -142,13 +143,13 @@ def _validate_no_refs(log: DeltaLog) -> None:
     if names:
         raise InvalidRequestError(
             f"{log.uri}: the table has branches that are not published ({', '.join(names)}); "
-            "publish them or delete them with versioning.delete_branch, then drop the table"
+            f"publish them or delete them with {option('delete_branch')}, then drop the table"
         )
     if refs.holds:
         sets = sorted({each.release_set for each in refs.holds.values()})
         raise InvalidRequestError(
             f"{log.uri}: releases of {', '.join(sets)} have versions of the table; delete these "
-            "releases with versioning.delete_releases, then drop the table"
+            f"releases with {option('delete_releases')}, then drop the table"
         )
 
 

@@ -89,7 +89,7 @@ def validate_claim(storage: Storage, claim: Claim) -> None:
     """
     latest = _find_latest(storage)
     if latest is None or latest.call_id != claim.call_id:
-        by = "another call of drop_table" if latest is None else _describe(latest)
+        by = f"another call of {option('drop_table')}" if latest is None else _describe(latest)
         raise TableBusyError(
             storage.uri,
             f"{by} took over while this call was still running",
@@ -154,7 +154,7 @@ def _load(storage: Storage, number: int) -> Claim | None:
 
 def _busy_error(storage: Storage, other: Claim | None) -> TableBusyError:
     if other is None:
-        reason = "another call of drop_table has ended just now"
+        reason = f"another call of {option('drop_table')} has ended just now"
         return TableBusyError(storage.uri, reason, "Check whether the table still exists")
     return TableBusyError(
         storage.uri,
@@ -165,4 +165,4 @@ def _busy_error(storage: Storage, other: Claim | None) -> TableBusyError:
 
 
 def _describe(claim: Claim) -> str:
-    return f"another call of drop_table (begun at {claim.begun}, {claim.process})"
+    return f"another call of {option('drop_table')} (begun at {claim.begun}, {claim.process})"

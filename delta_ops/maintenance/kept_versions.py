@@ -9,19 +9,12 @@ from typing import Any, NamedTuple
 from delta_ops.errors import VersionNotFoundError
 from delta_ops.log import DeltaLog
 from delta_ops.log.refs.refs import Branch, Refs, Session, refs_journal
+from delta_ops.option_words import option
 from delta_ops.storage import Storage
 from delta_ops.versioning.branches import drop_branch
 from delta_ops.versioning.ended_refs import end_expired_refs
 from delta_ops.versioning.lifetime import is_over
 from delta_ops.versioning.releases.holds import drop_lost_holds
-
-_CURES = {
-    "tag": "delete the tag with versioning.delete_tag",
-    "branch": "delete the branch with versioning.delete_branch",
-    "release": "delete the release with versioning.delete_releases",
-    "session": "abandon the session",
-}
-"""How to let go of a ref, by its kind."""
 
 
 class Kept(NamedTuple):
@@ -120,9 +113,20 @@ def naming_refs(storage: Storage) -> Iterator[None]:
         raise VersionNotFoundError(
             error.table,
             f"{error.requested} ({name})",
-            f"{error.reason}; nothing was deleted. Restore the log from a backup, or "
-            f"{_CURES[kind]}",
+            f"{error.reason}; nothing was deleted. Restore the log from a backup, or {_cure(kind)}",
         ) from error
+
+
+def _cure(kind: str) -> str:
+    """How to delete a ref."""
+    match kind:
+        case "tag":
+            return f"delete the tag with {option('delete_tag')}"
+        case "branch":
+            return f"delete the branch with {option('delete_branch')}"
+        case "release":
+            return f"delete the release with {option('delete_releases')}"
+    return f"abandon the {kind}"
 
 
 def ref_of_error(storage: Storage, error: VersionNotFoundError) -> str | None:

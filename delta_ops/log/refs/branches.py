@@ -19,6 +19,7 @@ import re
 
 from delta_ops.errors import TableReplacedError, VersionNotFoundError
 from delta_ops.log.refs.refs import Branch, Refs, refs_journal
+from delta_ops.option_words import option
 from delta_ops.storage import Storage
 from delta_ops.storage.paths import OWN_DIRECTORY
 
@@ -52,7 +53,9 @@ def find_branch(storage: Storage, name: str) -> Branch:
     branch = branch_named(refs_journal(storage).load().state, name)
     if branch is None:
         raise VersionNotFoundError(
-            storage.uri, f"branch {name}", "there is no such branch; list_branches shows the names"
+            storage.uri,
+            f"branch {name}",
+            f"there is no such branch; {option('list_branches')} shows the names",
         )
     return branch
 
