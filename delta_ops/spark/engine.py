@@ -12,7 +12,6 @@ from delta_ops.errors import InvalidRequestError
 from delta_ops.log import Snapshot
 from delta_ops.protocol.actions import AddCdcFile, AddFile
 from delta_ops.protocol.features import Engine as EngineName
-from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.row_rules import Check, NotNull
 from delta_ops.protocol.schema import NO_COLUMNS, StructType
 from delta_ops.protocol.table_definition import TableDefinition
@@ -22,7 +21,6 @@ from delta_ops.spark.dml.update import plan_update
 from delta_ops.spark.existing_rows import check_rows
 from delta_ops.spark.expressions.conditions import (
     SparkCondition,
-    condition_of_predicate,
     join_conditions,
     parse_condition,
 )
@@ -94,8 +92,6 @@ class SparkEngine:
 
     def parse_condition(self, condition: Any) -> SparkCondition:
         """See `Engine`."""
-        if isinstance(condition, Predicate):
-            return condition_of_predicate(condition, self._spark)
         return parse_condition(condition)
 
     def join_conditions(self, conditions: Sequence[SparkCondition]) -> SparkCondition:

@@ -14,7 +14,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from delta_ops.errors import InvalidRequestError, naming_table
+from delta_ops.errors import InvalidRequestError
 from delta_ops.planning.assigned_columns import is_sql_text
 from delta_ops.planning.conditions import (
     Selection,
@@ -32,7 +32,6 @@ from delta_ops.protocol.expression.quotes import (
 )
 from delta_ops.protocol.expression.resolution import Find
 from delta_ops.protocol.predicate import Predicate, columns
-from delta_ops.protocol.predicate.text import predicate_text
 from delta_ops.protocol.schema import (
     BOOLEAN,
     INTEGER_RANGES,
@@ -154,23 +153,9 @@ def parse_condition(source: Any) -> SparkCondition:
         case Expression():  # an expression has no session variables
             return SparkCondition(source, escape_variables(source.text))
     raise InvalidRequestError(
-        f"a condition is of type {type(source).__name__}; give a SQL string such as 'id = 1', a "
-        "predicate, an expression, or a Column"
+        f"a condition is of type {type(source).__name__}; give a SQL string such as 'id = 1', an "
+        "expression, or a Column"
     )
-
-
-def condition_of_predicate(predicate: Predicate, spark: SparkSession) -> SparkCondition:
-    """Convert a predicate to a condition of a merge.
-
-    Raises:
-        InvalidRequestError: Settings of the session change the meaning of its text.
-    """
-    text = predicate_text(predicate)
-    if _reads_otherwise(spark, text):
-        raise InvalidRequestError(
-            f"settings of this session change the meaning of the condition {text}; give a Column"
-        )
-    return parse_condition(parse_expression(text))
 
 
 def join_conditions(conditions: Sequence[SparkCondition]) -> SparkCondition:
@@ -316,8 +301,6 @@ def validate_condition(condition: SparkCondition, rows: DataFrame, table: str, f
     validate_names([condition.source], spark, find)
     found = analyze(condition.column, rows, must_be_true=True)
     if found.obstacle:
-        with naming_table(table):
-            _validate_columns(condition, find)
         raise InvalidRequestError(
             f"{table}: the condition {condition.text!r} cannot be used: {found.obstacle}"
         )
@@ -326,16 +309,6 @@ def validate_condition(condition: SparkCondition, rows: DataFrame, table: str, f
     if is_connect(spark) and (expression := condition.expression_in(spark, [])) is not None:
         validate_looks_at_rows(expression)
     return found.is_stable
-
-
-def _validate_columns(condition: SparkCondition, find: Find) -> None:
-    """Raise the error of the other functions if a column is unknown; Spark's has other words."""
-    try:
-        expression = parse_expression(condition.text)
-    except InvalidRequestError:
-        return
-    for each in columns_of(expression.root):
-        find(each.path)
 
 
 def validate_names(names: Iterable[Any], spark: SparkSession, find: Find) -> None:
