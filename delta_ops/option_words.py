@@ -109,6 +109,7 @@ WORDS: Mapping[str, Words] = {
     "checkpoint_location": Words(dataframe="checkpointLocation"),
     "output_mode": Words(dataframe="outputMode()"),
     "keys": Words(),
+    "read_changes": Words(),
     "available_now": Words(dataframe="trigger()"),
     "processing_time": Words(dataframe="trigger()"),
     # Changes of a table
@@ -119,10 +120,12 @@ WORDS: Mapping[str, Words] = {
         delta_tables="addFeatureSupport()", terminal="delta-ops alter TABLE add-feature"
     ),
     "ddl.cluster_by": Words(terminal="delta-ops alter TABLE cluster-by"),
+    "ddl.set_properties": Words(terminal="delta-ops properties"),
     "ddl.drop_constraint": Words(terminal="delta-ops alter TABLE drop-constraint"),
     "ddl.add_constraint": Words(terminal="delta-ops alter TABLE add-constraint"),
     "drop_table": Words(terminal="delta-ops drop"),
     # Names of versions
+    "list_tags": Words(terminal="delta-ops tag TABLE list"),
     "list_branches": Words(terminal="delta-ops branch TABLE list"),
     "delete_branch": Words(terminal="delta-ops branch TABLE delete"),
     "delete_tag": Words(terminal="delta-ops tag TABLE delete"),

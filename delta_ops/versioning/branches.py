@@ -26,6 +26,7 @@ from delta_ops.log.refs.refs import (
     time_by,
     validate_ref_name,
 )
+from delta_ops.option_words import option
 from delta_ops.transaction.branch_rules import validate_branchable
 from delta_ops.versioning.lifetime import (
     given_life_ms,
@@ -218,7 +219,7 @@ def existing_branch(refs: Refs, name: str, table: str) -> Branch:
     branch = branch_named(refs, name)
     if branch is None:
         raise InvalidRequestError(
-            f"{table}: there is no branch {name!r}; list_branches shows the names"
+            f"{table}: there is no branch {name!r}; {option('list_branches')} shows the names"
         )
     return branch
 

@@ -17,6 +17,7 @@ from delta_ops.errors import InvalidRequestError
 from delta_ops.log import TableOrPlace, log_of
 from delta_ops.log.refs.journal import Change
 from delta_ops.log.refs.refs import Refs, Tag, refs_journal, time_by, validate_ref_name
+from delta_ops.option_words import option
 from delta_ops.versioning.version_to_keep import VersionToKeep
 
 
@@ -94,7 +95,7 @@ def delete_tag(table: TableOrPlace, name: str, *, clock: Clock = system_clock) -
     def decide(refs: Refs) -> Change[Refs]:
         if name not in refs.tags:
             raise InvalidRequestError(
-                f"{log.uri}: there is no tag {name!r}; list_tags shows the names"
+                f"{log.uri}: there is no tag {name!r}; {option('list_tags')} shows the names"
             )
         left = {each: tag for each, tag in refs.tags.items() if each != name}
         state = msgspec.structs.replace(refs, tags=left, deleted_tags=(*refs.deleted_tags, name))

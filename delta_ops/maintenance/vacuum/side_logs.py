@@ -17,6 +17,7 @@ from delta_ops.log.refs.session_files import list_generations, session_directory
 from delta_ops.log.segment import list_log
 from delta_ops.maintenance.kept_versions import Kept
 from delta_ops.maintenance.vacuum.reachable import paths_named_by
+from delta_ops.option_words import option
 from delta_ops.protocol.file_names import commit_name
 from delta_ops.storage import FileInfo
 
@@ -82,7 +83,7 @@ def _commits_of_branch(
                 f"{directory}/{commit_name(each)}",
                 f"this commit of branch {branch.name} is missing, so the files that it needs "
                 "are unknown; nothing was deleted. Restore the file from a backup, or delete "
-                "the branch with versioning.delete_branch",
+                f"the branch with {option('delete_branch')}",
             )
     last_versions[branch.id] = last
     return [commits[each] for each in range(version + 1, last + 1)]

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from delta_ops.error_texts import whole_text
 from delta_ops.errors import InvalidRequestError
+from delta_ops.option_words import option
 from delta_ops.protocol.features import FEATURES
 from delta_ops.protocol.properties.known import (
     APPEND_ONLY,
@@ -200,7 +201,7 @@ def ignored_properties(known: Mapping[str, str], given: Mapping[str, str]) -> It
             has = "does not have it" if found is None else f"has {found!r}"
             yield (
                 f"the property {name} = {text!r} is for a new table, and this table {has}; change "
-                "it with delta_ops.ddl.set_properties, or leave it out"
+                f"it with {option('ddl.set_properties')}, or leave it out"
             )
 
 

@@ -135,7 +135,7 @@ def read_stream(
         if read_change_feed:
             raise InvalidRequestError(
                 f"{snapshot.uri}: the change feed can be streamed only in a classic session, and "
-                f"this session has no source for it ({error}); use read_changes"
+                f"this session has no source for it ({error}); use {option('read_changes')}"
             ) from error
         require(spark, CONNECT, f"A stream in such a session ({error})")
         for name, limit in (
