@@ -42,7 +42,7 @@ from delta_ops.versioning import (
 from tests.support.counting_storage import CountingStorage
 
 NUM_COLUMNS, NUM_STEPS, NUM_TAGS, NUM_PUBLISHED = 10, 64, 100, 10
-Measure = tuple[float, float]
+Took = tuple[float, float]
 """Seconds, and seconds of a core."""
 SECTIONS = ("session", "refs", "publish", "vacuum")
 
@@ -70,15 +70,15 @@ def main() -> None:
             report_vacuum(Path(folder) / "v", arguments.vacuum_files, arguments.rounds)
 
 
-def timed(work: Callable[[], object]) -> Measure:
+def measure(work: Callable[[], object]) -> Took:
     started, cpu = time.perf_counter(), time.process_time()
     work()
     return time.perf_counter() - started, time.process_time() - cpu
 
 
-def compare(sides: dict[str, Callable[[int], Measure]], rounds: int) -> None:
+def compare(sides: dict[str, Callable[[int], Took]], rounds: int) -> None:
     """Print the medians of two sides, and their ratios."""
-    found: dict[str, list[Measure]] = {name: [] for name in sides}
+    found: dict[str, list[Took]] = {name: [] for name in sides}
     for number in range(rounds + 1):
         for name in sides if number % 2 else reversed(sides):
             took = sides[name](number)
@@ -109,8 +109,8 @@ def report_session(root: Path, num_rows: int, rounds: int) -> None:
     print(f"\n## {NUM_STEPS} steps of a session, {num_rows:,} rows and {NUM_COLUMNS} columns\n")
     compare(
         {
-            "session": lambda _number: timed(write_steps),
-            "one write": lambda _number: timed(lambda: da.write(root / "write", rows)),
+            "session": lambda _number: measure(write_steps),
+            "one write": lambda _number: measure(lambda: da.write(root / "write", rows)),
         },
         rounds,
     )
@@ -190,15 +190,15 @@ def report_publish(root: Path, num_files: int, rounds: int) -> None:
         transaction.stage(staged)
         transaction.commit(operation="WRITE")
 
-    def publish_files(number: int) -> Measure:
+    def publish_files(number: int) -> Took:
         create_branch(root, f"b{number}")
         branch = open_branch(root, f"b{number}")
         commit(branch, stage(branch, f"branch-{number}"))
-        return timed(lambda: publish(root, f"b{number}"))
+        return measure(lambda: publish(root, f"b{number}"))
 
-    def append_files(number: int) -> Measure:
+    def append_files(number: int) -> Took:
         staged = stage(DeltaLog(root), f"main-{number}")
-        return timed(lambda: commit(DeltaLog(root), staged))
+        return measure(lambda: commit(DeltaLog(root), staged))
 
     print(f"\n## {NUM_PUBLISHED} files into {num_files:,}\n")
     compare({"publication": publish_files, "append": append_files}, rounds)
@@ -219,12 +219,12 @@ def report_vacuum(root: Path, num_files: int, rounds: int) -> None:
     for version in range(NUM_TAGS):
         create_tag(root / "tags", f"t{version}", version)
 
-    def plan(name: str) -> Measure:
+    def plan(name: str) -> Took:
         def run() -> None:
             found = vacuum(DeltaLog(root / name), dry_run=True)
             assert len(found.plan.files) == len(orphans)
 
-        return timed(run)
+        return measure(run)
 
     print(f"\n## Vacuum of {num_files:,} files\n")
     sides = {f"{NUM_TAGS} tags": lambda _n: plan("tags"), "no tags": lambda _n: plan("none")}
