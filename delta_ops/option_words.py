@@ -129,6 +129,10 @@ WORDS: Mapping[str, Words] = {
     "list_branches": Words(terminal="delta-ops branch TABLE list"),
     "delete_branch": Words(terminal="delta-ops branch TABLE delete"),
     "delete_tag": Words(terminal="delta-ops tag TABLE delete"),
+    "open_branch": Words(),
+    "list_releases": Words(terminal="delta-ops release SET list"),
+    "roll_back_release": Words(terminal="delta-ops release SET rollback"),
+    "verify_refs": Words(terminal="delta-ops refs"),
     "delete_releases": Words(terminal="delta-ops release SET delete"),
     # Maintenance
     "timeout": Words(terminal="--timeout", run_config="timeout_s"),

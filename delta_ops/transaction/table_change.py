@@ -286,7 +286,7 @@ def _set_properties(before: TableDefinition, change: SetProperties, table: str) 
         if value is not None and name.lower().startswith(CONSTRAINTS):
             raise InvalidRequestError(
                 f"{table}: the property {name} would add a constraint without a check of the "
-                "existing rows; use ddl.add_constraint, which checks them"
+                f"existing rows; use {option('ddl.add_constraint')}, which checks them"
             )
     configuration = _set_values({**before.metadata.configuration, **requested.properties})
     features = features_of_properties(_set_values(requested.properties))

@@ -256,6 +256,6 @@ class _Creation:
 def _validate_free(refs: Refs, name: str, table: str) -> None:
     if branch_named(refs, name) is not None:
         raise InvalidRequestError(
-            f"{table}: there is a branch {name!r}; open it with open_branch, delete it, or choose "
-            "another name"
+            f"{table}: there is a branch {name!r}; open it with {option('open_branch')}, delete "
+            "it, or choose another name"
         )

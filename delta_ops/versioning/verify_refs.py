@@ -20,6 +20,7 @@ from delta_ops.log import DeltaLog, Snapshot, TableOrPlace, log_of
 from delta_ops.log.history.history import HistoryEntry, load_history
 from delta_ops.log.refs.refs import Branch, Hold, Refs, Session, Tag, refs_journal
 from delta_ops.log.segment import LogListing, list_log
+from delta_ops.option_words import option
 from delta_ops.transaction.commit.info import is_ours
 from delta_ops.transaction.races.missing_files import missing_paths
 from delta_ops.transaction.races.vacuum_runs import START
@@ -60,8 +61,8 @@ class RefAtRisk:
             versions = ", ".join(map(str, self.vacuums))
             return (
                 f"another engine has vacuumed the table (version {versions}) and may have deleted "
-                f"files of {self.ref}: list the missing files with verify_refs, and let only "
-                "delta_ops vacuum the table, or raise delta.deletedFileRetentionDuration"
+                f"files of {self.ref}: list the missing files with {option('verify_refs')}, and "
+                "let only delta_ops vacuum the table, or raise delta.deletedFileRetentionDuration"
             )
         verb = "commit or abandon" if self.ref.startswith("session:") else "publish or delete"
         return f"{self.ref} has expired: {verb} it"

@@ -377,6 +377,6 @@ class _Creation:
                 raise InvalidRequestError(
                     f"{self.release_set.uri}: release {number} has version {known.version} of "
                     f"{name}, and this release would go back to version {table.version}; release "
-                    f"the latest version, go back to an older release with roll_back_release, or "
-                    f"give {option('allow_older', True)}"
+                    f"the latest version, go back to an older release with "
+                    f"{option('roll_back_release')}, or give {option('allow_older', True)}"
                 )

@@ -26,6 +26,7 @@ from delta_ops.errors import DeltaOpsError, InvalidRequestError
 from delta_ops.log import DeltaLog, TableOrPlace, log_of
 from delta_ops.log.refs.journal import Change
 from delta_ops.log.refs.refs import Hold, Refs, refs_journal
+from delta_ops.option_words import option
 from delta_ops.storage import Storage
 from delta_ops.versioning.releases.release_set import Releases, releases_journal
 
@@ -149,7 +150,7 @@ def delete_holds(
     if numbers:
         raise InvalidRequestError(
             f"{log.uri}: release {', '.join(numbers)} of {release_set} has a version of this "
-            "table; delete it with delete_releases"
+            f"table; delete it with {option('delete_releases')}"
         )
     drop_holds(log.storage, of_set, clock)
     return tuple(of_set.values())

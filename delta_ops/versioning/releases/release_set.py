@@ -22,6 +22,7 @@ from delta_ops.log import DeltaLog, Snapshot, TableOrPlace, log_of
 from delta_ops.log.delta_log import Place
 from delta_ops.log.refs.journal import Journal
 from delta_ops.log.refs.refs import Time, Version
+from delta_ops.option_words import option
 from delta_ops.storage import Lock, Storage, open_storage
 from delta_ops.storage.concurrency import run_parallel
 from delta_ops.storage.paths import OWN_DIRECTORY
@@ -225,7 +226,7 @@ def release_in(state: Releases, number: int | None, uri: str) -> Release:
     if number is None:
         raise VersionNotFoundError(uri, "the current release", "this set has no releases")
     is_deleted = 0 < number <= state.last_number
-    reason = "it was deleted" if is_deleted else "list_releases shows the numbers"
+    reason = "it was deleted" if is_deleted else f"{option('list_releases')} shows the numbers"
     raise VersionNotFoundError(uri, f"release {number}", reason)
 
 
