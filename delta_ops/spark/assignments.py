@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from functools import reduce
 from typing import Any, NamedTuple
 
-from pyspark.errors import PySparkException
+from pyspark.errors import ParseException, PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
@@ -126,9 +126,7 @@ def fit_values(
     try:
         made = rows.select(*(each.alias(name) for name, each in columns.items())).schema
     except PySparkException as error:
-        raise InvalidRequestError(
-            f"{table}: a new value cannot be understood by Spark ({reason_of(error)})"
-        ) from error
+        raise _not_understood(error, table) from error
     assigned = data_schema_from_spark(made)
     values: dict[str, Column] = {}
     unfilled: dict[str, Column] = {}
@@ -170,9 +168,9 @@ def _column_of(
     if isinstance(value, Column):
         return value
     if is_sql_text(value):
-        return sf.expr(escape_variables(value, names))
+        return _parse_sql(escape_variables(value, names), table)
     if isinstance(value, Expression):
-        return sf.expr(escape_variables(value.text))
+        return _parse_sql(escape_variables(value.text), table)
     if value is None:
         return sf.lit(None)
     if any(each == VARIANT for _, each in walk(StructType((field,)))):
@@ -182,6 +180,19 @@ def _column_of(
         )
     taken = python_value(value, field, table, is_whole=is_whole)
     return _column_of_value(taken, field.data_type)
+
+
+def _parse_sql(text: str, table: str) -> Column:
+    try:
+        return sf.expr(text)
+    except ParseException as error:  # PySpark 3.5 parses a text before it is used
+        raise _not_understood(error, table) from error
+
+
+def _not_understood(error: PySparkException, table: str) -> InvalidRequestError:
+    return InvalidRequestError(
+        f"{table}: a new value cannot be understood by Spark ({reason_of(error)})"
+    )
 
 
 def _column_of_value(value: Any, data_type: DataType) -> Column:

@@ -19,7 +19,8 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession, types
 from pyspark.sql import functions as sf
-from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.pandas.serializers import ArrowStreamSerializer
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import DataType
 
 from delta_ops.errors import InvalidRequestError
@@ -29,6 +30,9 @@ _T = TypeVar("_T")
 _E = TypeVar("_E", bound=PySparkException)
 _P = ParamSpec("_P")
 
+HAS_NODES = VERSION >= (4, 0)
+"""Whether a column of a classic session is a node of PySpark's; else it is one of Catalyst."""
+_ROWS_OF_BATCH = 10_000
 _SETTINGS_SINCE: Mapping[str, Version] = {
     "spark.sql.variant.writeShredding.enabled": (4, 0),
     "spark.sql.variant.allowReadingShredded": (4, 0),
@@ -110,6 +114,25 @@ def arrow_of(rows: DataFrame) -> pa.Table:
     schema = to_arrow_schema(frame.schema)
     batches = frame._collect_as_arrow()
     return pa.Table.from_batches(batches).cast(schema) if batches else schema.empty_table()
+
+
+def frame_of_arrow(spark: SparkSession, table: pa.Table) -> DataFrame:
+    """A DataFrame with the rows of a table; PySpark 3.5 takes only pandas for this."""
+    schema = from_arrow_schema(table.schema, prefer_timestamp_ntz=True)
+    if VERSION >= (4, 0):
+        return spark.createDataFrame(table, schema)
+    session: Any = spark
+    jvm = session._jvm
+    batches = table.cast(to_arrow_schema(schema)).to_batches(max_chunksize=_ROWS_OF_BATCH)
+    sent = session._sc._serialize_to_jvm(
+        batches,
+        ArrowStreamSerializer(),
+        jvm.PythonSQLUtils.readArrowStreamFromFile,
+        jvm.ArrowIteratorServer,
+    )
+    return DataFrame(
+        jvm.PythonSQLUtils.toDataFrame(sent, schema.json(), session._jsparkSession), spark
+    )
 
 
 def thread_target(spark: SparkSession, call: Callable[_P, _T]) -> Callable[_P, _T]:

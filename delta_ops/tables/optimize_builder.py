@@ -38,7 +38,7 @@ from delta_ops.spark.file_uris import spark_path
 from delta_ops.spark.session.session import session_time_zone
 from delta_ops.spark.session.settings import user_metadata_of
 from delta_ops.spark.session.variables import escape_variables, names_like_variables
-from delta_ops.spark.versions import condition_of, is_connect
+from delta_ops.spark.versions import condition_of, frame_of_arrow, is_connect
 from delta_ops.tables.argument_checks import check_names, check_text
 from delta_ops.tables.exceptions import translating
 from delta_ops.tables.frames import frame
@@ -249,7 +249,7 @@ def _filter_by_spark(spark: SparkSession, snapshot: Snapshot, filters: Sequence[
         raise InvalidRequestError(f"{snapshot.uri} has no partition column to filter by")
     partitions = values.group_by(names).aggregate([])
     numbers = pa.array(range(partitions.num_rows), pa.int64())
-    rows = spark.createDataFrame(partitions.append_column(_NUMBER, numbers))
+    rows = frame_of_arrow(spark, partitions.append_column(_NUMBER, numbers))
     validate_names(filters, spark, finder_of(snapshot.schema))
     literal = names_like_variables(snapshot.schema)
     try:

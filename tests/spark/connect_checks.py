@@ -34,7 +34,9 @@ from delta_ops.events import Event, Progress
 from delta_ops.maintenance import optimize
 from delta_ops.protocol.row_tracking import row_columns
 from delta_ops.protocol.schema import LONG, STRING, StructField, StructType
+from delta_ops.spark.installed_version import VERSION
 from delta_ops.spark.lineage.column_lineage import column_lineage, remember_input
+from delta_ops.spark.versions import STREAM_LIMITS
 from delta_ops.tables import DeltaTable
 from tests.arrow import foreign_table
 from tests.arrow.foreign_table import data_file, inline_vector, stored_vector
@@ -482,17 +484,25 @@ def test_a_table_is_a_stream_through_python_workers(remote: SparkSession, tmp_pa
     source, target = DeltaLog(tmp_path / "source"), DeltaLog(tmp_path / "target")
     moment = datetime(2026, 1, 31, 12, tzinfo=UTC)
     checkpoint = str(tmp_path / "checkpoint")
+    has_limits = VERSION >= STREAM_LIMITS
     for number in range(3):
         row = {"n": [number], "at": [moment], "l": [[number, None]]}
         da.write(source, pa.table(row), configuration={"delta.enableDeletionVectors": "true"})
         da.write(source, pa.table({"n": [number + 10, -1], "at": [moment] * 2, "l": [None, []]}))
         if number == 0:
             da.delete(source, col("n") == -1)
-        stream = ds.read_stream(remote, source, max_files_per_trigger=1)
+        stream = ds.read_stream(remote, source, max_files_per_trigger=1 if has_limits else None)
         query = ds.write_stream(stream, target, checkpoint_location=checkpoint, available_now=True)
         query.awaitTermination()
         assert rows(da.to_table(target)) == rows(da.to_table(source))
-    assert target.snapshot().version == 5
+    assert target.snapshot().version == (5 if has_limits else 2)
+
+
+@pytest.mark.skipif(VERSION >= STREAM_LIMITS, reason="this Spark has limits for a batch")
+def test_a_limit_of_a_batch_is_rejected_by_name(remote: SparkSession, tmp_path: Path) -> None:
+    da.write(tmp_path / "t", pa.table({"n": [1]}))
+    with pytest.raises(InvalidRequestError, match=r"max_files_per_trigger .*needs Spark 4\.2"):
+        ds.read_stream(remote, tmp_path / "t", max_files_per_trigger=1)
 
 
 def test_changes_are_no_stream_here(remote: SparkSession, tmp_path: Path) -> None:

@@ -125,3 +125,22 @@ def test_races_are_judged_in_the_zone_of_the_session(
     with overriding(spark, {"spark.sql.session.timeZone": "America/New_York"}):
         change(transaction, rows)
     assert transaction.partition_time_zone == "America/New_York"
+
+
+@pytest.mark.parametrize(
+    ("condition", "deleted"),
+    [
+        pytest.param("n NOT IN ('01')", [1, 2], id="no text of the list is how Spark writes 1"),
+        pytest.param("n NOT IN ('1')", [2], id="a text of the list is", marks=pytest.mark.full),
+    ],
+)
+def test_lists_of_texts_are_compared_as_strings_without_ansi_mode(
+    spark: SparkSession, tmp_path: Path, condition: str, deleted: list[int]
+) -> None:
+    for number in (1, 2):
+        da.write(tmp_path / "t", pa.table({"n": [number]}), mode="append")
+    with overriding(spark, {"spark.sql.ansi.enabled": "false"}):
+        read = ds.read(spark, tmp_path / "t", predicate=condition)
+        assert sorted(row.n for row in read.collect()) == deleted
+        ds.delete(spark, tmp_path / "t", condition)
+    assert da.to_table(tmp_path / "t")["n"].to_pylist() == [n for n in (1, 2) if n not in deleted]

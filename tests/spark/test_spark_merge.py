@@ -22,6 +22,7 @@ from delta_ops.protocol.schema import LONG, STRING, DataType, StructField, Struc
 from delta_ops.spark.dml import merge_source
 from delta_ops.spark.session import jobs
 from delta_ops.spark.session.session import overriding
+from delta_ops.spark.versions import frame_of_arrow
 from delta_ops.transaction.merge import Merge
 from tests.spark.changed_tables import by_id, cases, data, make, rows_changed, seen, twins
 from tests.support.tables import live_paths
@@ -59,7 +60,7 @@ CLAUSES: dict[str, Callable[[Merge], Merge]] = {
 
 
 def frame_of(spark: SparkSession, table: pa.Table) -> DataFrame:
-    return spark.createDataFrame(table)
+    return frame_of_arrow(spark, table)
 
 
 @pytest.mark.some_cases(2)

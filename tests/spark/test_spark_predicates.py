@@ -17,7 +17,7 @@ from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.schema import DOUBLE, LONG, STRING, TIMESTAMP
 from delta_ops.protocol.schema.arrow_types import arrow_schema_from_schema
 from delta_ops.spark.expressions.columns import to_column
-from delta_ops.spark.schema import spark_schema_from_schema
+from delta_ops.spark.versions import arrow_of, frame_of_arrow
 from tests.protocol.predicate_texts import sql_of
 from tests.protocol.test_predicate_properties import (
     SCHEMA,
@@ -44,8 +44,9 @@ def outcomes_in_spark(
 ) -> list[Outcomes]:
     """The result of each expression for each row."""
     table = pa.Table.from_pylist(list(listed), schema=arrow_schema_from_schema(SCHEMA))
-    frame = spark.createDataFrame(table, schema=spark_schema_from_schema(SCHEMA))
-    computed = frame.select(*(each.alias(f"c{i}") for i, each in enumerate(expressions))).toArrow()
+    frame = frame_of_arrow(spark, table)
+    named = (each.alias(f"c{i}") for i, each in enumerate(expressions))
+    computed = arrow_of(frame.select(*named))
     return [column.to_pylist() for column in computed.columns]
 
 

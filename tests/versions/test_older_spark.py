@@ -80,6 +80,12 @@ def test_the_tests_of_the_engine_pass(version: str, file: str) -> None:
     run_tests(spark_python(version), f"tests/spark/{file}.py")
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("version", [each for each in SPARK if each != "3.5"])
+def test_a_client_of_spark_connect_passes_the_checks(version: str) -> None:
+    run_tests(spark_python(version), "tests/spark/test_connect.py", tier="not long")
+
+
 @pytest.mark.parametrize("version", SPARK)
 def test_commits_on_s3_have_the_rows_of_arrow(version: str, s3_server: S3Server) -> None:
     place = f"s3://{s3_server.new_bucket()}/a table"

@@ -42,7 +42,7 @@ from delta_ops.spark.expressions.analysis import analyze
 from delta_ops.spark.expressions.columns import named_column
 from delta_ops.spark.read.read import NUMBER, read_numbered
 from delta_ops.spark.session import jobs
-from delta_ops.spark.versions import is_connect
+from delta_ops.spark.versions import frame_of_arrow, is_connect
 from delta_ops.spark.write.data_files import WrittenFiles, discard
 from delta_ops.spark.write.missing_columns import ROWS_OF_TASK
 from delta_ops.transaction.merge import merge_metrics
@@ -207,7 +207,7 @@ class _Source:
     def rows_at(self, are_wanted: npt.NDArray[np.bool_]) -> DataFrame:
         """Select rows by position."""
         named = pa.table({SOURCE_ROW: self.numbers.rows[are_wanted]})
-        wanted = sf.broadcast(self.rows.sparkSession.createDataFrame(named))
+        wanted = sf.broadcast(frame_of_arrow(self.rows.sparkSession, named))
         return self.rows.join(wanted, SOURCE_ROW, "left_semi")
 
 

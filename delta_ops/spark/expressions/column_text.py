@@ -24,12 +24,28 @@ from pyspark.sql.types import (
 )
 
 from delta_ops.spark.expressions.columns import quote
+from delta_ops.spark.versions import HAS_NODES
 
 _INFIX = {
     **{each: each for each in ("=", "<", "<=", ">", ">=", "<=>", "and", "or")},
     "==": "=",  # Spark Connect's name
 }
 _SUFFIX = {"isnull": "IS NULL", "isnotnull": "IS NOT NULL"}
+_CATALYST = {
+    "EqualTo": "=",
+    "LessThan": "<",
+    "LessThanOrEqual": "<=",
+    "EqualNullSafe": "<=>",
+    "GreaterThan": ">",
+    "GreaterThanOrEqual": ">=",
+    "And": "and",
+    "Or": "or",
+    "Not": "not",
+    "IsNull": "isnull",
+    "IsNotNull": "isnotnull",
+    "In": "in",
+}
+"""Names of functions, by the classes of Catalyst."""
 _OLD = 1900
 """Earlier dates and times may differ in the calendar of Java's legacy classes."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -37,9 +53,10 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 def sql_of(column: Column) -> str | None:
     """The SQL text; None if no text is known to be equivalent."""
-    is_connect = type(column).__module__.startswith("pyspark.sql.connect")
     untyped: Any = column
-    return _sql_of_expression(untyped._expr) if is_connect else _sql_of_node(untyped._jc.node())
+    if type(column).__module__.startswith("pyspark.sql.connect"):
+        return _sql_of_expression(untyped._expr)
+    return _sql_of_node(untyped._jc.node()) if HAS_NODES else _sql_of_catalyst(untyped._jc.expr())
 
 
 def _sql_of_node(node: Any) -> str | None:
@@ -59,6 +76,19 @@ def _sql_of_node(node: Any) -> str | None:
                 return None
             operands = [_sql_of_node(each) for each in _items(node.arguments())]
             return _sql_of_call(str(node.functionName()), operands)
+    return None
+
+
+def _sql_of_catalyst(expression: Any) -> str | None:
+    """Text of a Catalyst expression, on a classic session before Spark 4.0."""
+    match expression.getClass().getSimpleName():
+        case "UnresolvedAttribute":
+            return ".".join(map(quote, _items(expression.nameParts())))
+        case "Literal":
+            return _sql_of_value(_value_of_catalyst(expression))
+        case name if name in _CATALYST:
+            operands = [_sql_of_catalyst(each) for each in _items(expression.children())]
+            return _sql_of_call(_CATALYST[name], operands)
     return None
 
 
@@ -131,6 +161,28 @@ def _python_value(value: Any) -> Any:
             micros = timedelta(microseconds=found.getNano() // 1000)
             return _EPOCH + timedelta(seconds=found.getEpochSecond()) + micros
     return value
+
+
+def _value_of_catalyst(literal: Any) -> Any:
+    """Value of a Catalyst literal, which stores dates and times as numbers; None if unknown."""
+    value = literal.value()
+    if value is None:
+        return None
+    try:
+        match literal.dataType().getClass().getSimpleName():
+            case "DateType$":
+                return _EPOCH.date() + timedelta(days=value)
+            case "TimestampType$":
+                return _EPOCH + timedelta(microseconds=value)
+            case "DecimalType":
+                return Decimal(value.toString())
+            case "StringType$":
+                return value.toString()
+            case "BooleanType$" | "IntegerType$" | "LongType$" | "DoubleType$":
+                return value
+    except OverflowError:  # a year that Python's dates lack
+        return None
+    return None
 
 
 def _value_of_literal(literal: Any) -> Any:

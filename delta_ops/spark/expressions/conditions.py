@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from pyspark.errors import ParseException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
@@ -41,9 +42,10 @@ from delta_ops.protocol.schema import (
     leaves,
 )
 from delta_ops.spark.empty_rows import empty_rows
-from delta_ops.spark.expressions.analysis import analyze
+from delta_ops.spark.expressions.analysis import analyze, reason_of
 from delta_ops.spark.expressions.column_text import sql_of
 from delta_ops.spark.expressions.columns import matches
+from delta_ops.spark.expressions.lists_of_texts import reads_lists_otherwise
 from delta_ops.spark.session.session import session_time_zone
 from delta_ops.spark.session.variables import escape_variables, names_like_variables
 from delta_ops.spark.versions import is_connect
@@ -111,6 +113,8 @@ class SparkCondition:
         try:
             found = parse_expression(text)
         except InvalidRequestError:
+            return None
+        if reads_lists_otherwise(spark, found, schemas):
             return None
         if session_time_zone(spark) in _UTC:
             return found
@@ -209,6 +213,8 @@ def simplify_text(text: str, spark: SparkSession, schema: StructType) -> Predica
     found = simplify_condition(text)
     if not isinstance(found, Predicate) or _reads_otherwise(spark, text):
         return text
+    if reads_lists_otherwise(spark, parse_expression(text), [schema]):
+        return text
     return text if has_times_of_session(found, text, spark, schema) else found
 
 
@@ -299,7 +305,14 @@ def validate_condition(condition: SparkCondition, rows: DataFrame, table: str, f
     """
     spark = rows.sparkSession
     validate_names([condition.source], spark, find)
-    found = analyze(condition.column, rows, must_be_true=True)
+    try:
+        column = condition.column
+    except ParseException as error:  # PySpark 3.5 parses a text before it is used
+        raise InvalidRequestError(
+            f"{table}: the condition {condition.text!r} cannot be used: Spark does not understand "
+            f"it ({reason_of(error)})"
+        ) from error
+    found = analyze(column, rows, must_be_true=True)
     if found.obstacle:
         raise InvalidRequestError(
             f"{table}: the condition {condition.text!r} cannot be used: {found.obstacle}"

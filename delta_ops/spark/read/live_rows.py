@@ -26,18 +26,17 @@ import pyarrow as pa
 from pyroaring import BitMap64
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
-from pyspark.sql.types import ArrayType, LongType, StructType
 
 from delta_ops.protocol.deletion_vectors import BLOCK_BITS, blocks_of
 from delta_ops.protocol.schema import LONG, StructField
 from delta_ops.spark.compiled import OBSTACLES, first_line, instance_on_executors
 from delta_ops.spark.expressions.columns import named_column
 from delta_ops.spark.read.file_index import ROW, ROW_NUMBER
+from delta_ops.spark.versions import frame_of_arrow
 
 FILE = StructField("delta_ops file", LONG)
 """The number of the file of each row; the space keeps the name distinct from table columns."""
 _BLOCK, _WORDS = "delta_ops block", "delta_ops words"
-_BLOCKS = StructType().add(_BLOCK, LongType()).add(_WORDS, ArrayType(LongType()))
 _FILE_BITS = 40
 """The number of a block within its file is below 2 to this power."""
 _WORD_BITS = 64
@@ -106,8 +105,7 @@ def _join_bits(
     """
     row = named_column(number)
     block = sf.shiftleft(named_column(file.name), _FILE_BITS) + sf.shiftright(row, BLOCK_BITS)
-    # For a table without rows, Spark Connect takes the types from a schema only.
-    named = rows.sparkSession.createDataFrame(_named_blocks(vectors), _BLOCKS)
+    named = frame_of_arrow(rows.sparkSession, _named_blocks(vectors))
     joined = rows.withColumn(_BLOCK, block).join(sf.broadcast(named), _BLOCK, how)
     place = row.bitwiseAND(sf.lit((1 << BLOCK_BITS) - 1)).cast("int")
     word = sf.get(named_column(_WORDS), sf.shiftright(place, 6))
