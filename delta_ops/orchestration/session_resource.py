@@ -40,7 +40,12 @@ OpContext = dg.OpExecutionContext | dg.AssetExecutionContext
 
 
 class StagedStep(NamedTuple):
-    """The rows that an op has staged; the op returns it for the op that commits."""
+    """The rows that an op has staged; the op returns it for the op that commits.
+
+    Examples:
+        >>> StagedStep(session="8f14e45f", step="load", attempt=0).step
+        'load'
+    """
 
     session: str
     """The id of the session."""

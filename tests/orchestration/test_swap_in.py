@@ -584,7 +584,7 @@ def test_the_page_about_other_integrations_runs_as_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, instance: dg.DagsterInstance
 ) -> None:
     page = (PROJECT / "docs" / "coming-from-others.md").read_text()
-    (code,) = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    code, *_ = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     monkeypatch.chdir(tmp_path)
     assert materialize(load(code), instance, "*", None).success
     found = rows_by_deltalake(tmp_path / "lake/garden/widths")
