@@ -119,7 +119,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _mark_other_cases(items: list[pytest.Item]) -> None:
-    """Mark as `full` all cases of a test but those that `make test` runs."""
+    """Mark the cases that `make test` leaves out as `full`."""
     by_test: dict[tuple[str, int], list[pytest.Function]] = defaultdict(list)
     for item in items:
         mark = item.get_closest_marker("some_cases")

@@ -142,7 +142,6 @@ def test_the_list_of_a_type_handler_names_every_file() -> None:
 
 LISTS = {"reader_features", "writer_features", "features_of_readers", "features_of_writers"}
 ABOUT_LISTS = {
-    "tables/statements/commands.py",  # SHOW TBLPROPERTIES lists them
     "protocol/actions.py",
     "protocol/json/codec.py",
     "protocol/checkpoint_rows.py",
@@ -153,7 +152,6 @@ ABOUT_LISTS = {
     "ddl/features.py",
     "ddl/drop.py",  # an unsupported protocol
     "cli/show.py",
-    "tables/frames.py",
 }
 
 

@@ -64,7 +64,7 @@ def uses(table, options):
     yield "append", lambda: da.write(table, rows)
     yield "read", lambda: da.to_table(table)
     yield "read by a filter", lambda: da.to_table(table, predicate="day > '2026-01-01' AND id < 9")
-    yield "list files", lambda: DeltaLog(table).snapshot().files(("path", "size", "stats"))
+    yield "list files", lambda: DeltaLog(table).snapshot().files()
     yield "delete", lambda: da.delete(table, "id = 1 OR name = 'c'")
     yield "update", lambda: da.update(table, {"price": "price + 1"}, "id = 2")
     merge = da.merge(table, rows, "target.id = source.id AND target.name = source.name")

@@ -12,7 +12,10 @@ STAGED_LIFETIME_MS = DAY_MS
 
 def is_staged(info: FileInfo) -> bool:
     """Whether the file is unfinished, by its name."""
-    return is_hidden_staged(info.path.rpartition("/")[2])
+    path = info.path
+    # Nearly all paths have no hidden name, and need no closer look.
+    may_be = path.startswith(".") or "/." in path
+    return may_be and is_hidden_staged(path.rpartition("/")[2])
 
 
 def is_leftover(info: FileInfo, now_ms: int) -> bool:

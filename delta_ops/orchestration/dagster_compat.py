@@ -42,9 +42,10 @@ def set_data_version(context: dg.OutputContext, version: str) -> None:
 
 
 def created_ms(record: dg.RunRecord) -> int:
-    """When a run was created, in milliseconds; a later run of the same second has a later time.
+    """When a run was created, in milliseconds.
 
-    Dagster 1.10 stores whole seconds in SQLite. There, the number of the record orders the runs.
+    Dagster 1.10 stores whole seconds in SQLite. There, the last three digits of the record's number
+    order the runs of a second, except where they begin again at 000.
     """
     created = record.create_timestamp
     whole = int(created.timestamp() * 1000)

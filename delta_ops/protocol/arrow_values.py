@@ -60,7 +60,7 @@ def scalar(value: Any, data_type: pa.DataType | None = None) -> pa.Scalar:
 
 
 def numpy_of(values: pa.Array | pa.ChunkedArray) -> npt.NDArray[Any]:
-    """Return `values.to_numpy(zero_copy_only=False)`; it may be read-only."""
+    """Return `values.to_numpy(zero_copy_only=False)`; an array that shares memory is read-only."""
     if isinstance(values, pa.ChunkedArray):
         if values.num_chunks == 1:
             return numpy_of(values.chunk(0))
@@ -77,7 +77,9 @@ def numpy_of(values: pa.Array | pa.ChunkedArray) -> npt.NDArray[Any]:
         unpacked = np.unpackbits(bits, bitorder="little")
         return unpacked[first % 8 :][: len(values)].astype(np.bool_)
     end = values.offset + len(values)
-    return np.frombuffer(content, values.type.to_pandas_dtype(), count=end)[values.offset :]
+    shared = np.frombuffer(content, values.type.to_pandas_dtype(), count=end)[values.offset :]
+    shared.flags.writeable = False
+    return shared
 
 
 def empty_table(schema: pa.Schema) -> pa.Table:

@@ -20,11 +20,20 @@ from delta_ops.spark.session.variables import escape_variables
 
 
 def generated_text(rule: Generated, definition: TableDefinition) -> str:
-    """Spark SQL expression of a generated column, cast to the column's type."""
+    """Spark SQL expression of a generated column, cast to the column's type.
+
+    A value that the type does not have is an error, also without ANSI mode, where CAST gives
+    another value or null.
+    """
     field = find_field(definition.schema, rule.column)
     spark_type = spark_schema_from_schema(StructType((field,)))[0].dataType.simpleString()
     made = escape_variables(rule.expression or "")
-    value = f"CAST(({made}) AS {spark_type})"
+    misfit = f"the generated value of column {rule.column} does not fit {spark_type}"
+    text = f"CAST(X'{misfit.encode().hex()}' AS STRING)"  # no setting changes how it is read
+    value = (
+        f"coalesce(TRY_CAST(({made}) AS {spark_type}), "
+        f"if(({made}) IS NULL, NULL, raise_error({text})))"
+    )
     stored = stored_where_empty(field) if rule.column in definition.partition_columns else ""
     if stored == "":
         return value

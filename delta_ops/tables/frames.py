@@ -12,7 +12,6 @@ from pyspark.sql import DataFrame, SparkSession
 from delta_ops.log import HistoryEntry, Snapshot
 from delta_ops.maintenance import RestorePlan
 from delta_ops.protocol.columns.mapping import logical_path
-from delta_ops.protocol.features import features_of_readers, features_of_writers
 from delta_ops.protocol.schema.column_names import name_of_path
 from delta_ops.spark.file_uris import spark_path
 
@@ -76,7 +75,7 @@ def detail_frame(spark: SparkSession, snapshot: Snapshot, modified_ms: int | Non
         dict(metadata.configuration),
         protocol.min_reader_version,
         protocol.min_writer_version,
-        sorted({*features_of_readers(protocol), *features_of_writers(protocol)}),
+        sorted(snapshot.definition.features),
     )
     return frame(spark, [row], _DETAIL)
 

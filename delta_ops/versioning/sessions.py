@@ -86,7 +86,7 @@ def join_session(
     """Open the session with a name, or begin it: for writers that cannot pass a token on.
 
     If several processes call this at once, one of them begins the session, and the others open it.
-    After the session has ended, the name begins another session.
+    After the session was committed or abandoned, or has expired, the name begins another session.
 
     Args:
         table: A table's location or handle.
@@ -111,9 +111,10 @@ def join_session(
         raise InvalidRequestError(
             f"{name[:50]!r} cannot name a session; give 1 to {MOST_CHARACTERS} characters"
         )
-    known = find_named_session(log, name, clock=clock)
+    refs = refs_journal(log.storage).load().state
+    known = _session_named(refs, name, after_ms=time_by(clock))
     if known is not None:
-        return known
+        return WriteSession(log, token_of(known), clock=clock)
     beginning = _Beginning(
         log=log,
         expires_in=expires_in,
@@ -127,13 +128,17 @@ def join_session(
 def find_named_session(
     log: DeltaLog, name: str, *, clock: Clock = system_clock
 ) -> WriteSession | None:
-    """The session with a name; None if there is none, or it has ended."""
+    """The latest session with a name, which may have expired; None if all were ended."""
     session = _session_named(refs_journal(log.storage).load().state, name)
     return None if session is None else WriteSession(log.main, token_of(session), clock=clock)
 
 
-def _session_named(refs: Refs, name: str) -> Session | None:
-    return next((each for each in refs.sessions.values() if each.name == name), None)
+def _session_named(refs: Refs, name: str, *, after_ms: int = 0) -> Session | None:
+    """The latest session with a name that expires after a time; one that has expired stays here."""
+    found = [
+        each for each in refs.sessions.values() if each.name == name and each.expires_ms > after_ms
+    ]
+    return max(found, key=lambda each: each.created_ms, default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,7 +178,7 @@ class _Beginning:
         )
 
         def decide(refs: Refs) -> Change[Refs] | None:
-            if self.name is not None and _session_named(refs, self.name) is not None:
+            if self.name is not None and _session_named(refs, self.name, after_ms=now_ms):
                 return None
             kept.validate_kept(refs)
             return Change(
@@ -182,7 +187,8 @@ class _Beginning:
             )
 
         refs = refs_journal(log.storage).append(decide, self.clock).state
-        begun = session if self.name is None else _session_named(refs, self.name) or session
+        begun = refs.sessions.get(session.id) or _session_named(refs, self.name or "")
+        assert begun is not None
         return WriteSession(log, token_of(begun), clock=self.clock)
 
 

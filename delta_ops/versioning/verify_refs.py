@@ -94,9 +94,9 @@ class VerifiedRef:
 
 
 def verify_refs(table: TableOrPlace) -> list[VerifiedRef]:
-    """Look up the files of all tags, branches and releases, and name those that are missing.
+    """Look up the files of all tags, branches and releases, and name the missing files.
 
-    Files of the latest version are not looked up. Nothing is changed.
+    Files of the latest version are not looked up. The call changes nothing.
 
     Returns:
         The tags by name, the branches by name, then each version that releases of a set have.

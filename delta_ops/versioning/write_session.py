@@ -63,7 +63,7 @@ class SessionStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionStatus:
-    """What a session does at the moment.
+    """The state of a session.
 
     Examples:
         >>> begin_session("lake/orders").status().state
@@ -106,7 +106,7 @@ class WriteSession:
 
     @property
     def token(self) -> str:
-        """JSON without secrets, from which `open_session` opens the session in another process."""
+        """JSON without secrets. `open_session` opens the session with it, in another process."""
         return self._token.text
 
     @property
@@ -276,8 +276,9 @@ class WriteSession:
     ) -> SessionResult:
         """Commit the rows of all writers to main, in one commit or not at all.
 
-        No data is read or written. The session then takes no more rows. A second call does nothing,
-        in any process.
+        The call reads and writes no data. The session then takes no more rows. A second call does
+        nothing, in any process, unless another session has committed the same txn: then the session
+        has ended.
 
         Args:
             expected_steps: Commit only if exactly these steps have written. A step that has begun

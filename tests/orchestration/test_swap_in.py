@@ -584,8 +584,10 @@ def test_the_page_about_other_integrations_runs_as_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, instance: dg.DagsterInstance
 ) -> None:
     page = (PROJECT / "docs" / "coming-from-others.md").read_text()
-    code, *_ = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    code, maintained = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     monkeypatch.chdir(tmp_path)
     assert materialize(load(code), instance, "*", None).success
     found = rows_by_deltalake(tmp_path / "lake/garden/widths")
     assert [row["width"] for row in found if row["index"] == "mean"] == [2.0]
+    (leaves,) = load(maintained).resolve_all_asset_specs()
+    assert leaves.metadata["dagster/uri"].value.endswith("lake/garden/leaves")

@@ -15,9 +15,11 @@ from delta_ops import DeltaLog, begin, col
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.schema import (
     DATE,
+    INTEGER,
     LONG,
     STRING,
     TIMESTAMP,
+    DataType,
     StructField,
     StructType,
     schema_to_json,
@@ -151,3 +153,23 @@ def test_spark_evaluates_what_arrow_does_not(tmp_path: Path, spark: SparkSession
     ds.write(spark.range(3), tmp_path)
     expected = spark.range(3).selectExpr("id", "xxhash64(id) AS g").toArrow()
     assert rows(da.to_table(tmp_path)) == rows(expected)
+
+
+@pytest.mark.parametrize(("source", "value"), [(LONG, "5000000000L"), (STRING, "'x'")])
+def test_a_generated_value_that_does_not_fit_is_an_error_without_ansi_mode(
+    tmp_path: Path, spark: SparkSession, source: DataType, value: str
+) -> None:
+    g = StructField("g", INTEGER, metadata={"delta.generationExpression": "v"})
+    txn = begin(DeltaLog(tmp_path / "t"))
+    txn.create_table(StructType((StructField("v", source), g)))
+    txn.commit(operation="CREATE TABLE")
+    spark.conf.set("spark.sql.ansi.enabled", "false")
+    try:
+        ds.write(spark.sql("SELECT null AS v"), tmp_path / "t")
+        with pytest.raises(Exception, match="generated value of column g does not fit int"):
+            ds.write(spark.sql(f"SELECT {value} AS v"), tmp_path / "t")
+        with pytest.raises(Exception, match="generated value of column g does not fit int"):
+            ds.update(spark, tmp_path / "t", {"v": value})
+    finally:
+        spark.conf.unset("spark.sql.ansi.enabled")
+    assert rows(da.to_table(tmp_path / "t")) == [{"v": None, "g": None}]

@@ -257,7 +257,7 @@ def test_unsupported_sql_is_refused_and_changes_nothing(delta: SparkSession, tab
 
 def test_a_refusal_says_the_way(delta: SparkSession, table: Path) -> None:
     delta.sql(f"CREATE TABLE items USING delta LOCATION '{table}'")
-    with pytest.raises(PySparkException, match=r"reads Delta tables, .* write by df\.write"):
+    with pytest.raises(PySparkException, match=r"reads Delta tables; run .* write by df\.write"):
         sql_beside_python(delta, "INSERT INTO items SELECT * FROM items").collect()
     with pytest.raises(AnalysisException, match="existing Delta tables"):
         sql_beside_python(delta, "CREATE TABLE other (a INT) USING delta")

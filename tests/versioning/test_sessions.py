@@ -6,7 +6,7 @@ import json
 import pickle
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -340,6 +340,14 @@ def test_a_rebased_session_keeps_its_name(log: DeltaLog) -> None:
     da.write(log, rows_of(4))
     session.rebase()
     assert join_session(log, "nightly").id == session.id
+
+
+def test_a_name_begins_another_session_when_the_first_has_expired(log: DeltaLog) -> None:
+    first = join_session(log, "nightly", expires_in=timedelta(hours=1))
+    in_two_hours = int((datetime.now(UTC) + timedelta(hours=2)).timestamp() * 1000)
+    second = join_session(log, "nightly", clock=lambda: in_two_hours)
+    assert second.id != first.id
+    assert join_session(log, "nightly", clock=lambda: in_two_hours + 1).id == second.id
 
 
 def test_writers_that_join_at_once_get_one_session(log: DeltaLog) -> None:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from delta_ops.errors import InvalidRequestError, LogPathError
 from delta_ops.protocol.arrow_schemas import CANONICAL_PATH, merge_chunks
-from delta_ops.protocol.arrow_values import FALSE_SCALAR, array_of, scalar
+from delta_ops.protocol.arrow_values import FALSE_SCALAR, scalar
 from delta_ops.protocol.columns.mapping import physical_predicate
 from delta_ops.protocol.predicate import Predicate, might_match, must_match, resolve
 from delta_ops.protocol.predicate import columns as columns_of
@@ -251,7 +251,7 @@ def _partition_struct(
     maps = adds["partitionValues"].combine_chunks()
     types = {each.name: each.data_type for each in definition.partition_fields}
     if not types:
-        return array_of([{}] * len(maps), pa.struct([]))
+        return pa.Array.from_buffers(pa.struct([]), len(maps), [None])
     fields = [pa.field(name, arrow_type_from_type(t)) for name, t in types.items()]
     arrays = []
     for name, data_type in types.items():

@@ -125,12 +125,9 @@ def plan_by_facts(listing: TableListing, facts: VacuumFacts) -> VacuumPlan:
                 directories.append(info.path)
             continue
         if reason is None:
-            # Nearly all paths have no hidden name, and need no closer look.
-            may_be_staged = info.path[0] == "." or "/." in info.path
-            if may_be_staged and is_staged(info):
-                found, limit_ms = leftovers, staged_limit_ms
-            else:
-                found, limit_ms = files, horizon_ms
+            found, limit_ms = (
+                (leftovers, staged_limit_ms) if is_staged(info) else (files, horizon_ms)
+            )
             if info.modified_ms < limit_ms:
                 found.append(info)
                 continue

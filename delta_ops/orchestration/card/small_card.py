@@ -24,7 +24,7 @@ MAX_LENGTH = 999
 _MAX_FILES = 10_000
 """Tables with more live files have no picture."""
 _MAX_BINS = 8
-_WIDTH, _MAX_STEP, _TOP, _BOTTOM = 210, 40, 18, 46
+_WIDTH, _MAX_STEP, _TOP, _BOTTOM = 208, 40, 18, 46
 """Pixels; at this width, the table of metadata fits into a page of 1,280 pixels."""
 
 

@@ -277,7 +277,7 @@ def _to_table(
         return original(tableName, format, outputMode, partitionBy, queryName, **options)
     path = path or _find_in_catalog(writer, tableName)
     if path is None:
-        _set_arguments(writer, partitionBy=partitionBy, options=options)
+        _set_arguments(writer, outputMode=outputMode, partitionBy=partitionBy, options=options)
         calls = calls_of(writer)
         path = create_for_stream(frame_of(writer), calls, tableName, storage_options)
         kept = {name: pair for name, pair in calls.options.items() if name != "path"}

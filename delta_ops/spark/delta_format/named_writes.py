@@ -28,7 +28,7 @@ from delta_ops.spark.delta_format.creation import NewTable, create_empty, create
 from delta_ops.spark.delta_format.named_tables import Claims, CreateMode, create_named
 from delta_ops.spark.delta_format.options import Options, Use, options_for
 from delta_ops.spark.delta_format.readers import log_at
-from delta_ops.spark.delta_format.writers import file_settings, mode_of, save
+from delta_ops.spark.delta_format.writers import file_settings, mode_of, save, validate_stream
 from delta_ops.spark.expressions.column_text import sql_of
 from delta_ops.spark.read.read import read
 from delta_ops.spark.versions import is_connect
@@ -254,6 +254,7 @@ def create_for_stream(
         method="toTable",
         cure='write by path, df.writeStream.format("delta").start(path)',
     )
+    validate_stream(spark, calls, options)  # before there is a table
     log = log_at(place.path, options, storage_options)
     new = NewTable(
         partition_by=calls.partition_by or (),

@@ -107,6 +107,31 @@ def save(
         reset_txn(spark)
 
 
+def validate_stream(spark: SparkSession, calls: Calls, options: Options) -> str:
+    """Check the calls of a stream before anything is created for it; returns its output mode.
+
+    Raises:
+        InvalidRequestError: `format("delta")` does not support the stream.
+    """
+    output_mode = (calls.output_mode or "append").lower()
+    if output_mode not in ("append", "complete"):
+        raise InvalidRequestError(
+            f'outputMode("{output_mode}") is not supported by format("delta"); write rows that '
+            "change by ds.write_stream with keys, which merges them"
+        )
+    if calls.cluster_by:
+        raise InvalidRequestError(
+            "clusterBy is not supported by df.writeStream; create the table clustered first, with "
+            "delta_ops.ddl.create_table"
+        )
+    if options.text("checkpointLocation") is None and not spark.conf.get(_CHECKPOINT_ROOT, None):
+        raise InvalidRequestError(
+            "a stream needs a checkpoint location for its progress; give "
+            'option("checkpointLocation", ...)'
+        )
+    return output_mode
+
+
 def start(
     df: DataFrame,
     calls: Calls,
@@ -119,25 +144,10 @@ def start(
         InvalidRequestError: An option is not supported, or contradicts another option.
     """
     options, spark = options_for(Use.STREAM_WRITE, calls.options), df.sparkSession
+    output_mode = validate_stream(spark, calls, options)
     settings = session_settings(spark)
     log = log_at(place_of(options, path, "start"), options, storage_options)
-    output_mode = (calls.output_mode or "append").lower()
-    if output_mode not in ("append", "complete"):
-        raise InvalidRequestError(
-            f'outputMode("{output_mode}") is not supported by format("delta"); write rows that '
-            "change by ds.write_stream with keys, which merges them"
-        )
-    if calls.cluster_by:
-        raise InvalidRequestError(
-            "clusterBy is not supported by df.writeStream; create the table clustered first, with "
-            "delta_ops.ddl.create_table"
-        )
     checkpoint = options.text("checkpointLocation")
-    if checkpoint is None and not spark.conf.get(_CHECKPOINT_ROOT, None):
-        raise InvalidRequestError(
-            "a stream needs a checkpoint location for its progress; give "
-            'option("checkpointLocation", ...)'
-        )
     overwrites_schema = _overwrites_schema(options, output_mode == "complete")
     if properties := options.properties():
         report_ignored_properties(log.snapshot_if_exists(), properties)

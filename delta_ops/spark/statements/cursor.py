@@ -29,6 +29,8 @@ _ESCAPED = {
     "%": "\\%",
     "_": "\\_",
 }
+_NUMBER = re.compile(r"-?(?:\d+\.?\d*|\.\d+)(?:e-?\d+)?[a-z]{0,2}", re.ASCII | re.IGNORECASE)
+_BEFORE_STRING = ("DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ", "X")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _PLAIN_NAME = re.compile(r"(?!\d+\Z)\w+", re.ASCII)
 
@@ -143,6 +145,40 @@ class Cursor:
         while self.take(","):
             found.append(read())
         return tuple(found)
+
+    def constant(self) -> str:
+        """Read a constant, such as -1.5, DATE '2026-01-31' or CAST('1' AS INT); returns its text.
+
+        A client of Connect has no parser that would reject another expression.
+        """
+        start = self._at
+        if self.take("("):
+            self.constant()
+            self.expect(")")
+        elif self.take("CAST", "("):
+            self.constant()
+            self.expect("AS")
+            self.slice()
+            self.expect(")")
+        elif not any(self.take(word) for word in ("NULL", "TRUE", "FALSE")):
+            any(self.take(word) for word in _BEFORE_STRING)
+            if self.peeks_string():
+                self.string()
+            else:
+                self._signed_number()
+        return self.text_since(start)
+
+    def _signed_number(self) -> None:
+        text = "-" if self.take("-") else ""
+        for _ in range(3):  # such as 1e-5: three tokens
+            text += "." if self.take(".") else ""
+            text += self._next().text
+            if text[-1] in "eE" and self.peek("-"):
+                text += self._next().text
+            elif not self.peek("."):
+                break
+        if not _NUMBER.fullmatch(text):
+            raise UnclearError("expected a constant")
 
     def slice(self, stops: Collection[str] = ()) -> str:
         """Read an expression or a query, up to one of these words outside of brackets and CASE.

@@ -145,7 +145,7 @@ def _common_table(cursor: Cursor) -> None:
 
 def _partition_value(cursor: Cursor) -> tuple[str, str | None]:
     name = cursor.name()
-    return name, cursor.slice((",",)) if cursor.take("=") else None
+    return name, cursor.constant() if cursor.take("=") else None
 
 
 def _rows_with_default(cursor: Cursor) -> tuple[tuple[str, ...], ...]:

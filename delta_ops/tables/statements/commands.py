@@ -20,7 +20,6 @@ from delta_ops.log import Snapshot
 from delta_ops.maintenance import purge, vacuum
 from delta_ops.protocol.actions import Protocol
 from delta_ops.protocol.columns.mapping import logical_path
-from delta_ops.protocol.features import features_of_readers, features_of_writers
 from delta_ops.protocol.schema import CURRENT_DEFAULT, StructField
 from delta_ops.protocol.schema.char_types import SQL_TYPE
 from delta_ops.protocol.schema.column_names import name_of_path
@@ -233,13 +232,16 @@ def _properties(table: Table, snapshot: Snapshot, name: str | None) -> DataFrame
 def properties_with_protocol(snapshot: Snapshot) -> dict[str, str]:
     """The properties, and the protocol in the form of properties."""
     protocol: Protocol = snapshot.protocol
-    features = {*features_of_readers(protocol), *features_of_writers(protocol)}
     lists_features = protocol.min_writer_version >= 7
     return {
         **snapshot.metadata.configuration,
         "delta.minReaderVersion": str(protocol.min_reader_version),
         "delta.minWriterVersion": str(protocol.min_writer_version),
-        **({f"delta.feature.{name}": "supported" for name in features} if lists_features else {}),
+        **(
+            {f"delta.feature.{name}": "supported" for name in snapshot.definition.features}
+            if lists_features
+            else {}
+        ),
     }
 
 

@@ -230,6 +230,8 @@ def _put_defaults(table: Table, statement: nodes.Insert) -> nodes.Insert:
             f"{table.log.uri}: each row of VALUES needs {len(columns)} values "
             f"({', '.join(columns)}), by position; write a value or DEFAULT for each"
         )
+    if len({each.lower() for each in columns}) < len(columns):
+        raise InvalidRequestError(f"{table.log.uri}: a column is named twice; name it once")
     by_column = dict(zip(columns, zip(*statement.value_rows, strict=True), strict=True))
     kept = {
         column: [_default_of(table, quote(column)) if v.upper() == DEFAULT else v for v in values]

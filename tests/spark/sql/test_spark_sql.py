@@ -458,6 +458,7 @@ def test_a_value_that_cannot_be_bound_is_refused(delta: SparkSession, table: Pat
         ("UPDATE {} SET nope = DEFAULT", AnalysisException, "nope"),
         ("INSERT INTO {} VALUES (DEFAULT, DEFAULT, DEFAULT)", AnalysisException, "defaults only"),
         ("INSERT INTO {} VALUES (1, DEFAULT)", AnalysisException, "needs 3 values"),
+        ("INSERT INTO {} (id, ID) VALUES (1, DEFAULT)", AnalysisException, "named twice"),
         (
             "INSERT INTO {} PARTITION (name = 'x') SELECT 1L, 2D",
             AnalysisException,

@@ -122,13 +122,13 @@ def changed(*changes: nodes.ColumnChange) -> nodes.AlterColumns:
             ),
         ),
         (
-            "INSERT OVERWRITE t PARTITION (p = 1 + 1, q) (a) SELECT 1, 2",
+            "INSERT OVERWRITE t PARTITION (p = DATE '2026-01-31', q) (a) SELECT 1, 2",
             nodes.Insert(
                 target=T,
                 columns=("a",),
                 overwrites=True,
                 query="SELECT 1, 2",
-                partition=(("p", "1 + 1"), ("q", None)),
+                partition=(("p", "DATE '2026-01-31'"), ("q", None)),
             ),
         ),
         (
@@ -423,6 +423,10 @@ def test_the_clauses_of_a_new_table_are_read() -> None:
         pytest.param("UPDATE t SET a", id="without a value"),
         pytest.param("UPDATE t SET a = 1,", id="a comma at the end"),
         pytest.param("INSERT INTO t PARTITION (p = ) SELECT 1", id="a partition without a value"),
+        pytest.param(
+            "INSERT OVERWRITE t PARTITION (p = 1 OR true) SELECT 1", id="a condition as a value"
+        ),
+        pytest.param("INSERT OVERWRITE t PARTITION (p = q) SELECT 1", id="a column as a value"),
         pytest.param("INSERT INTO t PARTITION (p = 1) IF NOT EXISTS SELECT 1", id="a condition"),
         pytest.param("WITH a AS (SELECT 1) SELECT * FROM insert", id="a query with WITH"),
         pytest.param("WITH RECURSIVE a AS (SELECT 1) INSERT INTO t SELECT 1", id="recursion"),

@@ -317,3 +317,11 @@ def test_a_name_never_changes_the_statement(delta: SparkSession, tmp_path: Path,
         f"ALTER TABLE t ADD COLUMN {quoted} INT COMMENT '{quoted[1:-1]}'".replace("it's", "x")
     )
     assert len(delta.table("t").columns) == 2
+
+
+def test_a_stream_that_is_refused_creates_no_table(delta: SparkSession, place: Path) -> None:
+    writer = delta.readStream.format("rate").load().writeStream.format("delta")
+    with pytest.raises(InvalidRequestError, match="needs a checkpoint location"):
+        writer.toTable("t")
+    assert not delta.catalog.tableExists("t")
+    assert not place.exists()

@@ -16,7 +16,8 @@ class Python {
     private static final String UNREGISTERED =
             "the format \"delta\" is not registered; call delta_ops.spark.register(spark)";
     private static final String READS_ONLY =
-            "SQL with delta_ops reads Delta tables, and does no more; write by "
+            "Spark itself only reads Delta tables; run the statement with spark.sql of Python "
+                    + "after delta_ops.spark.register(spark), write by "
                     + "df.write.format(\"delta\").save(path) or DeltaTable of delta_ops.tables, "
                     + "and read streams by readStream.format(\"delta\").load(path)";
 
