@@ -69,6 +69,8 @@ def _same_word(word: str, terminal: str) -> Words:
     )
 
 
+_SET_PROPERTIES = "ALTER TABLE ... SET TBLPROPERTIES"
+
 WORDS: Mapping[str, Words] = {
     # Opening tables
     "storage_options": _same_word("storage_options", "--storage-option"),
@@ -76,10 +78,12 @@ WORDS: Mapping[str, Words] = {
     "outside": Words(),
     # Reads
     "columns": Words(terminal="--columns", asset="columns"),
-    "start_version": Words(dataframe="startingVersion", terminal="--from-version"),
-    "start_timestamp": Words(dataframe="startingTimestamp", terminal="--from-timestamp"),
-    "end_version": Words(dataframe="endingVersion", terminal="--to-version"),
-    "end_timestamp": Words(dataframe="endingTimestamp", terminal="--to-timestamp"),
+    "start_version": Words(dataframe="startingVersion", sql="start", terminal="--from-version"),
+    "start_timestamp": Words(
+        dataframe="startingTimestamp", sql="start", terminal="--from-timestamp"
+    ),
+    "end_version": Words(dataframe="endingVersion", sql="end", terminal="--to-version"),
+    "end_timestamp": Words(dataframe="endingTimestamp", sql="end", terminal="--to-timestamp"),
     # Writes
     "mode": Words(dataframe="mode()", asset="delta/mode"),
     "merge_schema": Words(
@@ -120,7 +124,12 @@ WORDS: Mapping[str, Words] = {
         delta_tables="addFeatureSupport()", terminal="delta-ops alter TABLE add-feature"
     ),
     "ddl.cluster_by": Words(terminal="delta-ops alter TABLE cluster-by"),
-    "ddl.set_properties": Words(terminal="delta-ops properties"),
+    "ddl.set_properties": Words(
+        dataframe=_SET_PROPERTIES,
+        sql=_SET_PROPERTIES,
+        delta_tables=_SET_PROPERTIES,
+        terminal="delta-ops properties",
+    ),
     "ddl.drop_constraint": Words(terminal="delta-ops alter TABLE drop-constraint"),
     "ddl.add_constraint": Words(terminal="delta-ops alter TABLE add-constraint"),
     "drop_table": Words(terminal="delta-ops drop"),

@@ -41,6 +41,7 @@ from delta_ops.orchestration.policies.maintenance_config import MaintenanceConfi
 from delta_ops.orchestration.swap_in.dagster_deltalake_polars import DeltaLakePolarsIOManager
 from delta_ops.orchestration.swap_in.dagster_iceberg import DeltaLakeIOManager
 from delta_ops.spark.delta_format.options import OPTIONS
+from delta_ops.spark.statements.table_changes import ChangesAt
 from delta_ops.storage.concurrency import run_parallel
 
 PACKAGE = Path(__file__).resolve().parents[1] / "delta_ops"
@@ -99,10 +100,22 @@ def words_that_exist() -> dict[Surface, set[str]]:
         if callable(method)
         for parameter in inspect.signature(method).parameters
     }
+    of_changes = {"start", "end"} & {*ChangesAt._fields}
+    statements = {"ALTER TABLE ... SET TBLPROPERTIES"}
     return {
-        Surface.DATAFRAME: {*(each.name for each in OPTIONS), *methods, "storage_options"},
-        Surface.SQL: {"storage_options", f"SET {spark_setting}"},
-        Surface.DELTA_TABLES: {*(f"{name}()" for name in named), *taken, spark_setting},
+        Surface.DATAFRAME: {
+            *(each.name for each in OPTIONS),
+            *methods,
+            "storage_options",
+            *statements,
+        },
+        Surface.SQL: {"storage_options", f"SET {spark_setting}", *of_changes, *statements},
+        Surface.DELTA_TABLES: {
+            *(f"{name}()" for name in named),
+            *taken,
+            spark_setting,
+            *statements,
+        },
         Surface.TERMINAL: {
             *known,
             *(text for each in known.values() for param in each.params for text in param.opts),

@@ -22,7 +22,7 @@ from delta_ops.log.commit_file import Commit
 from delta_ops.log.history.commit_times import CommitTimes
 from delta_ops.log.history.time_travel import timestamp_ms, version_at, version_from
 from delta_ops.option_words import option
-from delta_ops.planning.changes_request import ChangesRequest
+from delta_ops.planning.changes_request import ChangesRequest, error_without_feed
 from delta_ops.planning.commit_changes import Deleted, Difference, changes_of_files
 from delta_ops.protocol.actions import AddFile, Metadata, RemoveFile
 from delta_ops.protocol.change_data import CHANGE_TYPE_COLUMN
@@ -87,6 +87,8 @@ class ChangeFeed:
     """The last version of the range."""
     schema_snapshot: Snapshot
     """The snapshot whose columns the changes have."""
+    is_stream: bool = False
+    """Whether a stream reads the changes."""
     schema: StructType = field(init=False)
     """The table's columns, then the columns of the feed."""
     _names: frozenset[str] = field(init=False)
@@ -118,7 +120,7 @@ class ChangeFeed:
         partitions = self._partition_columns(self.schema_snapshot.metadata)
         times = CommitTimes(self.schema_snapshot)
         if version not in times.versions:
-            raise _cleaned_up(self.end.uri, version)
+            raise _cleaned_up(self.end.uri, version, times)
         time_ms = times.time_at(version)
         values = {
             CHANGE_TYPE.name: "insert",
@@ -165,7 +167,7 @@ class ChangeFeed:
             values = _commit_values(self.end.uri, commit, times)
             yield from self._files_of(commit, partitions, values)
         if expected <= self.end.version:
-            raise _cleaned_up(self.end.uri, expected)
+            raise _cleaned_up(self.end.uri, expected, times)
 
     def _files_of(
         self, commit: Commit, partitions: frozenset[str], values: Mapping[str, Any]
@@ -250,36 +252,11 @@ class ChangeFeed:
             "that file",
         )
 
-    def _version_turned_on(self, number: int) -> int | None:
-        """Return the version that turned the feed on for the rest of the range.
-
-        Args:
-            number: A version without the feed.
-
-        Returns:
-            None if the feed is off at the end of the range.
-        """
-        since = None
-        for commit in self.log.commits(number + 1, self.end.version):
-            if commit.metadata is not None:
-                turned_on = is_on(CHANGE_DATA_FEED, commit.metadata.configuration)
-                since = (since or commit.version) if turned_on else None
-        return since
-
     def _validate(self, number: int, metadata: Metadata) -> None:
         uri = self.end.uri
         if not is_on(CHANGE_DATA_FEED, metadata.configuration):
-            since = self._version_turned_on(number)
-            cure = (
-                "begin after it, or end before it"
-                if since is None
-                else f"the feed has been on since version {since}, so begin with "
-                f"{option('start_version', since)}"
-            )
-            raise InvalidRequestError(
-                f"{uri}: the changes of version {number} cannot be read, because "
-                f"{CHANGE_DATA_FEED.name} was off; {cure}"
-            )
+            versions = range(self.first, self.end.version + 1)
+            raise error_without_feed(self.log, number, versions, is_stream=self.is_stream)
         if is_mapped(metadata) and not self.definition.is_mapped:
             raise InvalidRequestError(
                 f"{uri}: the changes of version {number} cannot be read with those of version "
@@ -339,6 +316,7 @@ def changes_until(log: DeltaLog, schema_snapshot: Snapshot, versions: range) -> 
         first=versions.start if versions else last + 1,
         end=end,
         schema_snapshot=schema_snapshot,
+        is_stream=True,
     )
 
 
@@ -405,8 +383,12 @@ def _validate_names(schema_snapshot: Snapshot) -> None:
             )
 
 
-def _cleaned_up(table: str, version: int) -> VersionNotFoundError:
-    return VersionNotFoundError(table, f"version {version}", "its commit file was cleaned up")
+def _cleaned_up(table: str, version: int, times: CommitTimes) -> VersionNotFoundError:
+    later = [each for each in times.versions if each > version]
+    cure = f"; the first commit that is left is version {later[0]}" if later else ""
+    return VersionNotFoundError(
+        table, f"version {version}", f"its commit file was cleaned up{cure}"
+    )
 
 
 def _commit_values(table: str, commit: Commit, times: CommitTimes) -> Mapping[str, Any]:
