@@ -207,6 +207,12 @@ def test_a_launchpad_describes_its_fields(page: Page, screenshots: Path) -> None
     expect(page.get_by_role("button", name="Launch Run")).to_be_visible()
     page.get_by_text("maintain_tables").first.click()
     expect(page.get_by_text("dry_run").first).to_be_visible()
+    # The defaults name what they choose, because a description is visible only on hover.
+    editor = page.locator(".CodeMirror-code").first
+    expect(editor.get_by_text("- due", exact=False).first).to_be_visible()
+    expect(editor.get_by_text("- '*'", exact=False).first).to_be_visible()
+    expect(editor.get_by_text("[]")).to_have_count(0)
+    expect(editor.get_by_text("{}")).to_have_count(0)
     expect(page.get_by_text("handover")).to_have_count(0)
     page.screenshot(path=screenshots / "launchpad.png", animations="disabled")
 

@@ -118,3 +118,14 @@ def test_a_broken_table_fails_the_run_at_its_end(lake: Path, instance: dg.Dagste
     assert "not a Delta table" in str(reported.metadata)
     assert [len(batch["failed"]) for batch in batches] == [1, 0, 0, 0, 0, 1]
     assert DeltaLog(lake / "t1").snapshot().num_files == 1
+
+
+@pytest.mark.parametrize("tables", [["*"], []], ids=["a star", "an empty list"])
+def test_all_tables_below_the_root_are_found_by(
+    lake: Path, instance: dg.DagsterInstance, tables: list[str]
+) -> None:
+    job = build_fleet_maintenance_job(root=str(lake))
+    config = fleet_config(tables, dry_run=True)
+    result = job.execute_in_process(instance=instance, run_config=config)
+    (found,) = result.output_for_node("find_tables").values()
+    assert len(found) == 5

@@ -119,6 +119,34 @@ def test_a_table_that_needs_nothing_is_no_event_unless_it_was_requested(
 
 
 @pytest.mark.parametrize(
+    "config",
+    [
+        {"tables": ["*"], "operations": ["due"]},
+        {"tables": [], "operations": []},
+        {"tables": ["*", "busy"], "operations": []},
+    ],
+    ids=["the defaults by name", "empty lists", "all tables and one of them"],
+)
+def test_all_tables_and_due_operations_may_be_named_or_left_out(
+    tmp_path: Path, instance: dg.DagsterInstance, config: dict[str, list[str]]
+) -> None:
+    job = build_maintenance_job([small_files(tmp_path, "t", 1), small_files(tmp_path, "busy")])
+    result = job.execute_in_process(instance=instance, run_config=maintenance_config(**config))
+    assert observed(result).asset_key == dg.AssetKey("busy")
+    assert "Compacted 4 files" in (observed(result).description or "")
+
+
+def test_an_operation_may_be_chosen_beside_the_due_operations(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    job = build_maintenance_job([small_files(tmp_path, "busy")])
+    config = maintenance_config(["busy"], operations=["clean_up_log", "due"])
+    result = job.execute_in_process(instance=instance, run_config=config)
+    done = observed(result).metadata["delta/operations"].value
+    assert done == "optimize, clean_up_log"
+
+
+@pytest.mark.parametrize(
     "policy", [None, MaintenancePolicy(thresholds=HealthThresholds(small_files=2))]
 )
 def test_a_table_is_looked_at_once_before_it_is_maintained(

@@ -178,6 +178,12 @@ def test_a_tick_requests_a_limited_number_of_runs(
         pytest.param(
             {}, STARTED, "is being maintained by run {} since", id="of all tables of the job"
         ),
+        pytest.param(
+            {"run_config": maintenance_config(["*"])},
+            STARTED,
+            "is being maintained by run {} since",
+            id="of all tables by its config",
+        ),
     ],
 )
 def test_a_table_that_has_a_run_is_left_out(

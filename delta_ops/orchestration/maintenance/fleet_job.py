@@ -40,6 +40,7 @@ from delta_ops.orchestration.maintenance.report import (
     raise_fleet_failures,
 )
 from delta_ops.orchestration.policies.choice import rules_by_policies
+from delta_ops.orchestration.policies.maintenance_config import ALL
 from delta_ops.orchestration.policies.policy import MaintenancePolicy
 from delta_ops.orchestration.run_config import StrictConfig
 from delta_ops.orchestration.storage_options import resolve_options, resolve_text
@@ -59,9 +60,10 @@ class FleetConfig(StrictConfig):
     """
 
     tables: list[str] = Field(
-        default=[],
+        default=[ALL],
         description=(
-            "Tables, and prefixes whose tables are all included; the root of the lake if empty."
+            'Tables, and prefixes whose tables are all included. ["*"]: all tables below the root '
+            "of the job."
         ),
     )
     nested: bool = Field(default=False, description="Also look for tables inside of tables.")
@@ -192,15 +194,16 @@ class _Fleet:
 
     def places(self, config: FleetConfig) -> list[str]:
         """The tables and prefixes that a run searches."""
-        if config.tables:
-            return config.tables
+        named = [place for place in config.tables if place != ALL]
+        if named and ALL not in config.tables:
+            return named
         if self.root is None:
             raise dg.Failure(
                 "the config names no tables; give tables, or prefixes whose tables are all "
                 "included",
                 allow_retries=False,
             )
-        return [resolve_text(self.root, "root")]
+        return [resolve_text(self.root, "root"), *named]
 
     @spoken_on(Surface.RUN_CONFIG)
     def find(self, place: str, *, nested: bool) -> FoundTables:

@@ -35,6 +35,7 @@ from delta_ops.orchestration.maintenance.report import (
 from delta_ops.orchestration.maintenance.unfinished_runs import run_sentence, unfinished_runs
 from delta_ops.orchestration.policies.choice import Due, PolicyTables, due_operations
 from delta_ops.orchestration.policies.maintenance_config import (
+    ALL,
     MAINTENANCE_OP,
     MaintenanceSettings,
     maintenance_config_class,
@@ -157,13 +158,14 @@ class _JobTables:
         Raises:
             Failure: The config names an unknown table.
         """
-        for name in (*config.tables, *config.keep_versions):
+        named = [name for name in config.tables if name != ALL]
+        for name in (*named, *(config.keep_versions or ())):
             if name not in self.by_name:
                 raise dg.Failure(
                     f"there is no table {name!r}; choose from {', '.join(self.by_name)}",
                     allow_retries=False,
                 )
-        return [self.by_name[name] for name in config.tables or self.by_name]
+        return [self.by_name[name] for name in (named if config.names_tables else self.by_name)]
 
     def due_work(self, table: TableRef, log: DeltaLog, *, is_named: bool) -> Due:
         """Find the due operations of a table, and the policy that decides.
@@ -283,18 +285,19 @@ class _Run:
     def _attempt(self, table: TableRef) -> MaintenanceResult | None:
         config, log = self._config, table.log()
         operations: Sequence[Operation] = config.chosen_operations()
-        keep_versions = config.keep_versions.get(table.name, ())
+        keep_versions = (config.keep_versions or {}).get(table.name, ())
         plan = None
-        if not operations or (self._tables.has_others and not config.tables):
-            due = self._tables.due_work(table, log, is_named=bool(config.tables))
+        if config.runs_due or (self._tables.has_others and not config.names_tables):
+            due = self._tables.due_work(table, log, is_named=config.names_tables)
             if due.warning is not None:
                 self._context.log.warning(f"{table.name}: {due.warning}")
             if due.policy is not self._tables.policy:
                 return None
             if not keep_versions:  # the plan was made without them
                 plan = due.plan
-            names = {entry.name for entry in self._entries}
-            operations = operations or [each for each in due.operations if each in names]
+            if config.runs_due:
+                wanted = {*operations, *due.operations}
+                operations = [entry.name for entry in self._entries if entry.name in wanted]
         return maintain(
             log,
             operations=operations,
@@ -336,7 +339,7 @@ class _Run:
         except DeltaOpsError as error:
             context.log.error(f"{name} can no longer be opened: {error}")
             return replace(run, failure=run.failure or str(error))
-        if run.result.operations or self._config.tables:
+        if run.result.operations or self._config.names_tables:
             context.log_event(observation)
             if not run.result.dry_run:
                 log_check_results(context, run.table.asset_key)

@@ -12,6 +12,7 @@ from typing import Any
 
 import dagster as dg
 
+from delta_ops.orchestration.policies.maintenance_config import ALL
 from delta_ops.orchestration.tags import JOB_TAG, TABLE_TAG
 
 _WAITING = (dg.DagsterRunStatus.QUEUED, dg.DagsterRunStatus.NOT_STARTED)
@@ -69,7 +70,8 @@ def _table_names(run: dg.DagsterRun) -> list[str]:
     ops: Any = run.run_config.get("ops") or {}
     configs = [op.get("config") or {} for op in ops.values() if isinstance(op, Mapping)]
     names = [[*(c.get("tables") or ()), *([c["table"]] if "table" in c else ())] for c in configs]
-    return [str(name) for each in names for name in each]
+    found = [str(name) for each in names for name in each]
+    return [] if ALL in found else found
 
 
 def _time_text(when: datetime) -> str:

@@ -19,6 +19,10 @@ from delta_ops.maintenance.registry import OPERATIONS
 from delta_ops.orchestration.run_config import StrictConfig
 
 MAINTENANCE_OP = "maintain_tables"
+ALL = "*"
+"""All tables of the job, in a config's `tables`."""
+DUE = "due"
+"""The operations that are due, in a config's `operations`."""
 Options = Mapping[Operation, Mapping[str, Any]]
 
 
@@ -26,25 +30,38 @@ class MaintenanceSettings(StrictConfig):
     """Run config of a maintenance job, without the options of operations."""
 
     tables: list[str] = Field(
-        default=[],
-        description="Asset keys of the tables, such as [sales/orders]. Empty: all tables of the "
+        default=[ALL],
+        description='Asset keys of the tables, such as [sales/orders]. ["*"]: all tables of the '
         "job.",
     )
     operations: list[Any] = Field(
-        default=[],
-        description="Operations to run, whether or not they are due. Empty: the operations that "
-        "are due.",
+        default=[DUE],
+        description="Operations to run, whether or not they are due, such as [vacuum]. [due]: the "
+        "operations that are due.",
     )
-    keep_versions: dict[str, list[int]] = Field(
-        default={},
+    keep_versions: dict[str, list[int]] | None = Field(
+        default=None,
         description="Versions that log cleanup keeps readable, by asset key, such as "
-        "{sales/orders: [12]}. Empty: only the retention decides.",
+        "{sales/orders: [12]}. Not set: only the retention decides.",
     )
     dry_run: bool = Field(default=False, description="Only report what would be done.")
 
+    @property
+    def names_tables(self) -> bool:
+        """Whether the config chooses tables; otherwise it means all tables of the job."""
+        return bool(self.tables) and ALL not in self.tables
+
+    @property
+    def runs_due(self) -> bool:
+        """Whether the due operations run."""
+        return not self.operations or DUE in self._names()
+
     def chosen_operations(self) -> list[Operation]:
-        """The operations to run, due or not; empty: run the due operations."""
-        return [operation.value for operation in self.operations]
+        """The operations to run, due or not."""
+        return [name for name in self._names() if name != DUE]
+
+    def _names(self) -> list[Any]:
+        return [each.value if isinstance(each, Enum) else each for each in self.operations]
 
     def options(self, entry: OperationEntry[Any]) -> dict[str, Any]:
         """The options of an operation, by argument name."""
@@ -60,7 +77,7 @@ def maintenance_config_class(
     Args:
         defaults: Options whose defaults differ from the operation's defaults.
     """
-    names = _enum("OperationName", [entry.name for entry in entries])
+    names = _enum("OperationName", [DUE, *(entry.name for entry in entries)])
     chosen = MaintenanceSettings.model_fields["operations"]
     fields: dict[str, Any] = {"operations": (GenericAlias(list, (names,)), chosen)}
     for entry in entries:
@@ -98,7 +115,7 @@ def maintenance_config(tables: Sequence[str], **settings: Any) -> dict[str, Any]
     """Run config of a maintenance job.
 
     Args:
-        tables: Asset keys, such as a/b; if empty, all tables of the job.
+        tables: Asset keys, such as a/b; if empty, or `["*"]`, all tables of the job.
         settings: Fields of `MaintenanceConfig`.
 
     Examples:
