@@ -42,7 +42,11 @@ pytest_plugins = [
     "tests.spark.ways_of_writing",
 ]
 
-_USES_SPARK_ALONE = "tests/spark/"
+_USES_SPARK_ALONE = (
+    "tests/spark/",
+    "tests/versioning/test_branches_with_spark",
+    "tests/versioning/test_sessions_with_spark",
+)
 _STARTS_PROCESSES = tuple(
     f"tests/spark/test_{name}.py"
     for name in ("cluster", "connect", "dead_jvm", "killed_merges", "killed_steps")
@@ -77,7 +81,9 @@ class _OneJvmPerProcess(LoadFileScheduling):  # type: ignore[misc]  # xdist is n
 
 
 def _shares_a_jvm(nodeid: str) -> bool:
-    return nodeid.startswith(JVM_FOLDERS) and not nodeid.startswith(_STARTS_PROCESSES)
+    return nodeid.startswith((*_USES_SPARK_ALONE, *JVM_FOLDERS)) and not nodeid.startswith(
+        _STARTS_PROCESSES
+    )
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

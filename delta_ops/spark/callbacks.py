@@ -11,6 +11,7 @@ from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 
 from delta_ops.errors import DeltaOpsError
+from delta_ops.spark.java_classes import java_class
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +49,7 @@ class Callback:
             return self._exception(f"{type(error).__name__}: {error}")
 
     def _exception(self, text: str) -> Any:
-        return self._context._jvm.java.lang.IllegalStateException(text)
+        return java_class(self._context._jvm, "java.lang.IllegalStateException")(text)
 
     class Java:
         """Declares the Java interface to Py4J."""

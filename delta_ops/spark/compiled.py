@@ -25,6 +25,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from delta_ops.spark.installed_version import version_of
+from delta_ops.spark.java_classes import java_class
 from delta_ops.spark.java_sources import java_sources
 from delta_ops.spark.versions import OLDEST_JAVA
 
@@ -86,11 +87,11 @@ def _instance(spark: SparkSession, name: str, load: Callable[[Any, Any, Any], An
     instances = _instances.setdefault(context, {})
     made = instances.get(name)
     if made is None:
-        lang = context._jvm.java.lang
-        application_loader = lang.Thread.currentThread().getContextClassLoader()
+        thread = java_class(context._jvm, "java.lang.Thread").currentThread()
+        application_loader = thread.getContextClassLoader()
         class_files = _compile(context, application_loader, name.rpartition(".")[0])
         loader = load(context, application_loader, class_files)
-        none = context._gateway.new_array(lang.Object, 0)
+        none = context._gateway.new_array(java_class(context._jvm, "java.lang.Object"), 0)
         made = loader.loadClass(name).getConstructors()[0].newInstance(none)
     return instances.setdefault(name, made)
 
@@ -104,7 +105,7 @@ def _compile(context: Any, application_loader: Any, package: str) -> Any:
     compiler.setIClassLoader(janino.ClassLoaderIClassLoader(application_loader))
     compiler.setTargetVersion(OLDEST_JAVA)
     compiler.setClassFileCreator(compiled)
-    scala = context._jvm.scala.util.Properties.versionNumberString()
+    scala = java_class(context._jvm, "scala.util.Properties").versionNumberString()
     sources = java_sources(package, version_of(context.version), scala)
     resources = context._gateway.new_array(resource.Resource, len(sources))
     make_resource = resource.StringResource
@@ -127,7 +128,7 @@ def _load_everywhere(
     """Add the compiled classes to the application, and return its class loader."""
     jvm = context._jvm
     # Executors load the jar from this folder while the application runs. Spark then deletes it.
-    place = jvm.org.apache.spark.SparkFiles.getRootDirectory()
+    place = java_class(jvm, "org.apache.spark.SparkFiles").getRootDirectory()
     folder = tempfile.mkdtemp(prefix="delta_ops-", dir=place)
     jar = os.path.join(folder, f"{os.path.basename(folder)}.jar")
     paths = list(class_files)
@@ -136,7 +137,7 @@ def _load_everywhere(
             classes.writestr(path, bytes(class_files[path]))
         for interface, implementation in services.items():
             classes.writestr(f"META-INF/services/{interface}", implementation)
-    application_loader.addURL(jvm.java.io.File(jar).toURI().toURL())
+    application_loader.addURL(java_class(jvm, "java.io.File")(jar).toURI().toURL())
     context._jsc.addJar(jar)
     for path in paths:
         application_loader.loadClass(path.removesuffix(".class").replace("/", "."))

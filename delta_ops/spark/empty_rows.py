@@ -7,6 +7,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from delta_ops.protocol.schema import StructType
+from delta_ops.spark.java_classes import java_class
 from delta_ops.spark.schema import spark_schema_from_schema
 from delta_ops.spark.versions import is_connect
 
@@ -21,6 +22,7 @@ def empty_rows(spark: SparkSession, schema: StructType) -> DataFrame:
     if is_connect(spark):
         return spark.createDataFrame([], columns)
     jvm: Any = spark._jvm
-    in_jvm = jvm.org.apache.spark.sql.types.DataType.fromJson(columns.json())
+    in_jvm = java_class(jvm, "org.apache.spark.sql.types.DataType").fromJson(columns.json())
     session: Any = spark._jsparkSession
-    return DataFrame(session.createDataFrame(jvm.java.util.ArrayList(), in_jvm), spark)
+    no_rows = java_class(jvm, "java.util.ArrayList")()
+    return DataFrame(session.createDataFrame(no_rows, in_jvm), spark)

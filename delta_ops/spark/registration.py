@@ -36,6 +36,7 @@ from delta_ops.spark.delta_format.sql_source import (
     withdraw,
 )
 from delta_ops.spark.delta_format.sql_statements import Tables
+from delta_ops.spark.java_classes import java_class
 from delta_ops.spark.statements.routing import sql_with_delta
 from delta_ops.spark.versions import SQL_PATHS, is_connect, reads_paths
 
@@ -196,7 +197,8 @@ def _has_provider(spark: SparkSession) -> bool:
     if is_connect(spark):
         return _server_has_provider(spark)
     context: Any = spark.sparkContext
-    loader = context._jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    thread = java_class(context._jvm, "java.lang.Thread").currentThread()
+    loader = thread.getContextClassLoader()
     # This looks for the file, because loading a missing class is an error with a Java stack trace.
     return loader.getResource(f"{_PROVIDER.replace('.', '/')}.class") is not None
 

@@ -31,6 +31,7 @@ from pyspark.sql import SparkSession
 
 from delta_ops.errors import InvalidRequestError, MissingDependencyError, StorageError
 from delta_ops.spark.compiled import instance_of
+from delta_ops.spark.java_classes import java_class
 from delta_ops.spark.session.failures import reason_of_store, store_failure
 from delta_ops.spark.session.session import is_one_process
 from delta_ops.spark.versions import is_connect
@@ -170,7 +171,7 @@ def _validate_connector(spark: SparkSession, root: str, uri: str) -> None:
     source = found.getProtectionDomain().getCodeSource()
     jar = _JAR.search(str(source.getLocation())) if source is not None else None
     jvm: Any = spark.sparkContext._jvm
-    version = jvm.org.apache.hadoop.util.VersionInfo.getVersion()
+    version = java_class(jvm, "org.apache.hadoop.util.VersionInfo").getVersion()
     if jar is not None and jar[1] != version:
         raise MissingDependencyError(
             f"{uri} cannot be reached because the session has Hadoop {version} and a connector of "
@@ -275,7 +276,7 @@ def _look(spark: SparkSession, store: HadoopStore, uri: str, place: str) -> None
     try:
         if store.root.startswith("abfs://"):
             # An emulator: Hadoop's client also needs this for HTTP, but sets it up only for HTTPS.
-            ssl = jvm.org.apache.hadoop.security.ssl.DelegatingSSLSocketFactory
+            ssl = java_class(jvm, "org.apache.hadoop.security.ssl.DelegatingSSLSocketFactory")
             ssl.initializeDefaultFactory(ssl.SSLChannelMode.Default_JSSE)
         own = _settings_of_jobs(spark)
         few_tries = _hadoop_of(store.root).few_tries
@@ -284,11 +285,10 @@ def _look(spark: SparkSession, store: HadoopStore, uri: str, place: str) -> None
         for name, general in store.unless.items():
             if general in few_tries:
                 own.unset(name)  # a setting of the bucket overrides the general setting
-        client = jvm.org.apache.hadoop.fs.FileSystem.newInstance(
-            jvm.java.net.URI.create(store.root), own
-        )
+        root = java_class(jvm, "java.net.URI").create(store.root)
+        client = java_class(jvm, "org.apache.hadoop.fs.FileSystem").newInstance(root, own)
         try:
-            client.getFileStatus(jvm.org.apache.hadoop.fs.Path(place))
+            client.getFileStatus(java_class(jvm, "org.apache.hadoop.fs.Path")(place))
         finally:
             client.close()
     except (Py4JError, PySparkException) as error:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -25,6 +26,7 @@ from pyspark.sql.types import DataType
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.spark.installed_version import OLDEST, VERSION, Version, version_of, version_text
+from delta_ops.spark.java_classes import java_class
 
 _T = TypeVar("_T")
 _E = TypeVar("_E", bound=PySparkException)
@@ -151,9 +153,10 @@ def setting_names(spark: SparkSession) -> Iterable[str]:
     if VERSION >= (4, 0):
         by_name = settings.getAllAsJava()
     else:
-        by_name = jvm.scala.collection.JavaConverters.mapAsJavaMap(settings.getAll())
+        converters = java_class(jvm, "scala.collection.JavaConverters")
+        by_name = converters.mapAsJavaMap(settings.getAll())
     # One call for all names; iterating over a Java map takes several calls per entry.
-    names: str = jvm.java.lang.String.join("\n", by_name.keySet())
+    names: str = java_class(jvm, "java.lang.String").join("\n", by_name.keySet())
     return names.splitlines()
 
 
@@ -178,12 +181,13 @@ def try_cast(value: Column, data_type: str) -> Column:
         return value.try_cast(data_type)
     column: Any = value
     context: Any = SparkContext._active_spark_context
-    sql = context._jvm.org.apache.spark.sql
-    expressions = sql.catalyst.expressions
-    wanted = sql.types.DataType.fromDDL(data_type)
-    no_zone = context._jvm.scala.Option.empty()
-    cast = expressions.Cast(column._jc.expr(), wanted, no_zone, expressions.EvalMode.TRY())
-    return Column(sql.Column(cast))
+    find = partial(java_class, context._jvm)
+    wanted = find("org.apache.spark.sql.types.DataType").fromDDL(data_type)
+    no_zone = find("scala.Option").empty()
+    mode = find("org.apache.spark.sql.catalyst.expressions.EvalMode").TRY()
+    make_cast = find("org.apache.spark.sql.catalyst.expressions.Cast")
+    cast = make_cast(column._jc.expr(), wanted, no_zone, mode)
+    return Column(find("org.apache.spark.sql.Column")(cast))
 
 
 def type_of_ddl(text: str) -> DataType:

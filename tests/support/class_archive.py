@@ -21,7 +21,8 @@ _FOLDER = Path(__file__).resolve().parents[2] / ".servers"
 # it again and again. Several JVMs run at once, so each keeps little memory that it does not use.
 _ALWAYS = (
     "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC "
-    "-XX:MaxNewSize=96m -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=30"
+    "-XX:NewSize=192m -XX:MaxNewSize=192m -XX:MetaspaceSize=256m "
+    "-XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=30"
 )
 _QUIETLY = "-Xlog:disable"
 """Java reports on standard output when an archive does not fit."""

@@ -23,9 +23,12 @@ from delta_ops.errors import InvalidRequestError
 from delta_ops.spark.delta_format.catalog_tables import plain_path
 from delta_ops.spark.delta_format.sql_source import forget_columns, is_provided, provided_source
 from delta_ops.spark.expressions.columns import quote
+from delta_ops.spark.java_classes import java_class
 from delta_ops.spark.versions import error_with_condition, is_connect
 
 _DELTA = "delta"
+_TABLE_IDENTIFIER = "org.apache.spark.sql.catalyst.TableIdentifier"
+_CATALOG_UTILS = "org.apache.spark.sql.catalyst.catalog.CatalogUtils"
 _SESSION_CATALOG = "spark_catalog"
 _NAME = re.compile(r"\w+", re.ASCII)
 
@@ -152,10 +155,10 @@ def copy_columns(spark: SparkSession, place: Place, columns: StructType) -> None
         identifier = _identifier(jvm, place.database, place.table)
         known = state.sessionState().catalog().getTableMetadata(identifier)
         if known.schema().json() != columns.json():
-            types = jvm.org.apache.spark.sql.types.DataType.fromJson(columns.json())
+            data_type = java_class(jvm, "org.apache.spark.sql.types.DataType")
             names = known.identifier()
             state.sharedState().externalCatalog().alterTableDataSchema(
-                names.database().get(), names.table(), types
+                names.database().get(), names.table(), data_type.fromJson(columns.json())
             )
     except (PySparkException, Py4JError):
         pass
@@ -173,7 +176,7 @@ def is_hidden(spark: SparkSession, name: str) -> bool:
         return False
     session: Any = spark
     catalog = session._jsparkSession.sessionState().catalog()
-    identifier = session._jvm.org.apache.spark.sql.catalyst.TableIdentifier(parts[0])
+    identifier = java_class(session._jvm, _TABLE_IDENTIFIER)(parts[0])
     return bool(catalog.isTempView(identifier))
 
 
@@ -212,9 +215,8 @@ def _validate_name(table: str) -> None:
 
 
 def _identifier(jvm: Any, database: str, table: str) -> Any:
-    return jvm.org.apache.spark.sql.catalyst.TableIdentifier(
-        table, jvm.scala.Option.apply(database)
-    )
+    of_database = java_class(jvm, "scala.Option").apply(database)
+    return java_class(jvm, _TABLE_IDENTIFIER)(table, of_database)
 
 
 def _entry(jvm: Any, catalog: Any, identifier: Any) -> tuple[str, str, bool] | None:
@@ -232,13 +234,14 @@ def _entry(jvm: Any, catalog: Any, identifier: Any) -> tuple[str, str, bool] | N
 
 
 def _text_of(jvm: Any, uri: Any) -> str:
-    return str(jvm.org.apache.spark.sql.catalyst.catalog.CatalogUtils.URIToString(uri))
+    return str(java_class(jvm, _CATALOG_UTILS).URIToString(uri))
 
 
 def _resolve(jvm: Any, catalog: Any, database: str, location: str) -> str:
     """A location as Spark reads it in CREATE TABLE: relative to the directory of the database."""
-    path = jvm.org.apache.hadoop.fs.Path(location)
+    make_path = java_class(jvm, "org.apache.hadoop.fs.Path")
+    path = make_path(location)
     if path.toUri().isAbsolute() or path.isAbsolute():
         return location
-    base = jvm.org.apache.hadoop.fs.Path(catalog.getDatabaseMetadata(database).locationUri())
-    return str(jvm.org.apache.hadoop.fs.Path(base, path).toString())
+    base = make_path(catalog.getDatabaseMetadata(database).locationUri())
+    return str(make_path(base, path).toString())

@@ -47,6 +47,7 @@ from delta_ops.spark.delta_format.sql_statements import (
     refusal_of_details,
     refusal_of_name,
 )
+from delta_ops.spark.java_classes import java_class, mapping_of
 from delta_ops.spark.read.stale_reads import version_mark, version_marks
 from delta_ops.spark.versions import is_connect, reads_paths
 
@@ -154,11 +155,14 @@ class _Answers(NamedTuple):
     @spoken_on(Surface.SQL)
     def answer(self, question: Any) -> Any:
         """Open a table, or answer to a statement on one."""
+        # Py4J recognizes the end of an array by a Java exception, so the indexes are requested.
         if isinstance(question[0], str):
-            statement, session, options, detail, known = question
-            return self._answer_to(statement, self._session(session), dict(options), detail, known)
-        session, options, known = question
-        table = _Table(self._session(session), dict(options), self.tables)
+            statement, session, texts, detail, known = map(question.__getitem__, range(5))
+            options = mapping_of(self.context._jvm, texts)
+            return self._answer_to(statement, self._session(session), options, detail, known)
+        session, texts, known = map(question.__getitem__, range(3))
+        options = mapping_of(self.context._jvm, texts)
+        table = _Table(self._session(session), options, self.tables)
         if known is not None:
             table.validate_known(StructType.fromJson(json.loads(known)))
         return Callback(table.answer, self.context)
@@ -240,7 +244,7 @@ class _Table:
                 "run REFRESH TABLE, or run the query again"
             )
         context: Any = self._spark.sparkContext
-        answer = context._gateway.new_array(context._jvm.java.lang.Object, 2)
+        answer = context._gateway.new_array(java_class(context._jvm, "java.lang.Object"), 2)
         answer[0], answer[1] = version, rows._jdf
         return answer
 

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from pyspark.sql import DataFrame
 
 from delta_ops.spark.compiled import instance_of
+from delta_ops.spark.java_classes import java_class
 
 MOST_PARTS = 20_000
 """Maximum number of plan and expression nodes to describe; takes some tenths of a second."""
@@ -92,7 +93,7 @@ def describe_plan(frame: DataFrame) -> PlanDescription | None:
 
 def _tag(frame: DataFrame) -> Any:
     context: Any = frame.sparkSession.sparkContext
-    return context._jvm.org.apache.spark.sql.catalyst.trees.TreeNodeTag(_TAG)
+    return java_class(context._jvm, "org.apache.spark.sql.catalyst.trees.TreeNodeTag")(_TAG)
 
 
 def _node(fields: dict[str, Any]) -> Node:

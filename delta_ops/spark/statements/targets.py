@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from delta_ops.spark.delta_format.catalog_entries import names_in_session_catalog
 from delta_ops.spark.delta_format.catalog_tables import plain_path
 from delta_ops.spark.delta_format.sql_source import is_name_free, names_paths
+from delta_ops.spark.java_classes import java_class
 from delta_ops.spark.statements.nodes import Target
 from delta_ops.spark.versions import is_connect
 
@@ -49,13 +50,16 @@ def _location(spark: SparkSession, parts: tuple[str, ...]) -> str | None:
     if name is None:
         return None
     database, table = name
-    sql = jvm.org.apache.spark.sql
-    identifier = sql.catalyst.TableIdentifier(table, jvm.scala.Option.apply(database))
+    of_database = java_class(jvm, "scala.Option").apply(database)
+    identifier = java_class(jvm, "org.apache.spark.sql.catalyst.TableIdentifier")(
+        table, of_database
+    )
     try:
         entry = state.catalog().getTempViewOrPermanentTableMetadata(identifier)
         if str(entry.provider()).lower() != f"some({_DELTA})":
             return None
-        location = sql.catalyst.catalog.CatalogUtils.URIToString(entry.location())
+        utils = java_class(jvm, "org.apache.spark.sql.catalyst.catalog.CatalogUtils")
+        location = utils.URIToString(entry.location())
     except (PySparkException, Py4JError):  # no such table or database
         return None
     return plain_path(location)
