@@ -6,7 +6,7 @@ Source: PROTOCOL.md, "Delta Log Entries". A commit file is created once and neve
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -123,7 +123,7 @@ def read_commits(storage: Storage, files: Sequence[FileInfo]) -> list[Commit]:
 
 def stream_commits(
     storage: Storage, groups: Sequence[Sequence[FileInfo]]
-) -> Iterator[list[Commit]]:
+) -> Generator[list[Commit], None, None]:
     """Yield the commits of each group, as `read_commits` does, and decode later groups ahead."""
     files = [info for group in groups for info in group]
     max_calls = _DECODERS if storage.has_native_input else MAX_CONCURRENCY
@@ -141,7 +141,29 @@ def stream_removes(storage: Storage, files: Sequence[FileInfo]) -> Iterator[pa.T
     Raises:
         LogCorruptError: A commit with removes is not a sequence of JSON actions.
     """
-    calls = ((info.size, partial(_removes_of, storage, info.path)) for info in files)
+    for commit in _stream_found(storage, files, partial(_removing_commit, storage)):
+        yield None if commit is None else commit.removes
+
+
+def stream_commits_with(
+    storage: Storage, files: Sequence[FileInfo], kinds: Collection[str]
+) -> Iterator[Commit | None]:
+    """Yield each commit that may have actions of some kinds; None for other commits.
+
+    Args:
+        kinds: Names of actions in the log, such as `remove`.
+
+    Raises:
+        FileNotFoundError: A commit file does not exist.
+        LogCorruptError: A commit with such an action is not a sequence of JSON actions.
+    """
+    yield from _stream_found(storage, files, partial(_commit_with, storage, kinds))
+
+
+def _stream_found(
+    storage: Storage, files: Sequence[FileInfo], find: Callable[[str], Commit | None]
+) -> Iterator[Commit | None]:
+    calls = ((info.size, partial(find, info.path)) for info in files)
     max_calls = _DECODERS if storage.has_native_input else MAX_CONCURRENCY
     with closing(run_ahead(calls, _AHEAD_BYTES, max_calls)) as read:
         yield from read
@@ -206,15 +228,19 @@ def _first_line(storage: Storage, info: FileInfo) -> bytes:
     return storage.read(info.path).partition(b"\n")[0]
 
 
-def _removes_of(storage: Storage, name: str) -> pa.Table | None:
+def _removing_commit(storage: Storage, name: str) -> Commit | None:
     try:
-        data = storage.read(name)
+        return _commit_with(storage, ("remove",), name)
     except FileNotFoundError:
         return None
-    if b'"remove"' not in data:
+
+
+def _commit_with(storage: Storage, kinds: Collection[str], name: str) -> Commit | None:
+    data = storage.read(name)
+    if not any(f'"{kind}"'.encode() in data for kind in kinds):
         return None
     (commit,) = _decode(storage, [name], [data])
-    return commit.removes
+    return commit
 
 
 def _read_each(storage: Storage, names: Sequence[str]) -> list[Commit]:

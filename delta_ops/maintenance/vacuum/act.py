@@ -43,14 +43,10 @@ from delta_ops.maintenance.vacuum.facts import (
     vacuum_facts,
 )
 from delta_ops.maintenance.vacuum.hidden_names import hidden_names
+from delta_ops.maintenance.vacuum.kept_files import paths_of_last_versions, paths_of_versions
 from delta_ops.maintenance.vacuum.lite import last_version_before, save_info
 from delta_ops.maintenance.vacuum.plan import VacuumPlan, plan_by_facts, reasons_to_stay
-from delta_ops.maintenance.vacuum.reachable import (
-    paths_added_since,
-    paths_of_last_versions,
-    paths_of_versions,
-    reachable_paths,
-)
+from delta_ops.maintenance.vacuum.reachable import paths_added_since, reachable_paths
 from delta_ops.maintenance.vacuum.request import VacuumRequest
 from delta_ops.maintenance.vacuum.side_logs import SideLogs, load_side_logs
 from delta_ops.storage import FileInfo
@@ -392,7 +388,7 @@ def first_look(
     """
     kept = keep_versions.load_all()
     needed = reachable_paths(snapshot, now_ms=now_ms, retention_ms=retention_ms, on_event=on_event)
-    needed |= paths_of_versions(log, kept.versions)
+    needed |= paths_of_versions(log, snapshot, kept.versions)
     if keep_last:
         needed |= paths_of_last_versions(log, snapshot, keep_last)
     side_logs = load_side_logs(snapshot, kept)
@@ -423,7 +419,7 @@ def look_again(
     if is_newer:
         validate_vacuumable(newer)
         _validate_same_promise(last.snapshot, newer)
-    needed = paths_of_versions(log, kept_versions - last.kept_versions)
+    needed = paths_of_versions(log, newer, kept_versions - last.kept_versions)
     if is_newer:
         added = paths_added_since(log, last.snapshot, newer)
         if added is None:  # a commit is gone, but a checkpoint has its actions

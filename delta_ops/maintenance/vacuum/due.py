@@ -24,10 +24,10 @@ from delta_ops.maintenance.vacuum.facts import (
     vacuum_facts,
 )
 from delta_ops.maintenance.vacuum.hidden_names import hidden_names
+from delta_ops.maintenance.vacuum.kept_files import paths_of_versions
 from delta_ops.maintenance.vacuum.plan import certain_reasons, plan_by_facts
 from delta_ops.maintenance.vacuum.reachable import (
     other_names,
-    paths_of_versions,
     stream_reachable,
     unneeded_paths,
 )
@@ -67,7 +67,7 @@ def any_is_there(
     kept = KeptVersions(storage, ()).load_all(vacuum_at_ms=now_ms)
     if kept.versions:
         log = DeltaLog(snapshot.uri, storage=storage)
-        unneeded -= paths_of_versions(log, kept.versions)
+        unneeded -= paths_of_versions(log, snapshot, kept.versions)
         unneeded -= load_side_logs(snapshot, kept).paths
         sample = _sample(unneeded, by_name)
     # Like vacuum, ignore files that are reached by a link.

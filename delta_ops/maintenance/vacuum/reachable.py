@@ -24,7 +24,7 @@ from delta_ops.events import OnEvent, Progress, ignore
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.log.commit_file import Commit, stream_removes
 from delta_ops.log.history.commit_times import latest_times
-from delta_ops.log.segment import earliest_version, list_log
+from delta_ops.log.segment import list_log
 from delta_ops.protocol.actions import DeletionVector
 from delta_ops.protocol.arrow_schemas import CANONICAL_PATH
 from delta_ops.protocol.arrow_values import FALSE_SCALAR, array_of, scalar
@@ -94,58 +94,6 @@ def paths_added_since(log: DeltaLog, old: Snapshot, new: Snapshot) -> set[str] |
     for commit in commits:
         paths.update(paths_named_by(commit, new))
     return paths
-
-
-def paths_of_versions(log: DeltaLog, versions: Collection[int]) -> set[str]:
-    """Decoded paths of the live files of some versions, and of files that their commits name.
-
-    Raises:
-        VersionNotFoundError: A version cannot be read.
-    """
-    paths: set[str] = set()
-    for version in sorted(set(versions)):
-        snapshot = log.snapshot(version)
-        paths |= _live_paths(snapshot)
-        for commit in log.commits(version, version):
-            paths.update(paths_named_by(commit, snapshot))
-    return paths
-
-
-def paths_of_last_versions(log: DeltaLog, latest: Snapshot, number: int) -> set[str]:
-    """Paths that the last versions need, if these versions are readable.
-
-    A version whose commit names no files has the same files as the version before, and does not
-    count. Otherwise each vacuum, which commits two such versions, would release the files of two
-    more versions.
-    """
-    earliest = earliest_version(list_log(latest.storage, latest.log_directory)) or 0
-    first = _first_of_last(log, latest.version, earliest, number)
-    commits = list(log.commits(first + 1, latest.version))
-    if len(commits) != latest.version - first:  # some commits are in another log, or are gone
-        return paths_of_versions(log, range(first, latest.version + 1))
-    paths = paths_of_versions(log, [first])
-    for commit in commits:
-        paths.update(paths_named_by(commit, latest))
-    return paths
-
-
-def _first_of_last(log: DeltaLog, latest: int, earliest: int, number: int) -> int:
-    """The first of the last `number` versions; a missing commit counts as a version."""
-    top, window, counted = latest, number, 0
-    while top >= earliest:
-        bottom = max(top - window + 1, earliest)
-        commits = {commit.version: commit for commit in log.commits(bottom, top)}
-        for version in range(top, bottom - 1, -1):
-            commit = commits.get(version)
-            counted += commit is None or _names_files(commit)
-            if counted == number:
-                return version
-        top, window = bottom - 1, 2 * window
-    return earliest
-
-
-def _names_files(commit: Commit) -> bool:
-    return bool(len(commit.adds) or len(commit.removes) or commit.cdc)
 
 
 def real_paths(paths: Iterable[str], links: Mapping[str, str | None]) -> set[str]:
@@ -224,13 +172,6 @@ def _real_path(path: str, links: Mapping[str, str | None]) -> str:
         target = links.get(real)
         real = real if target is None else target
     return real
-
-
-def _live_paths(snapshot: Snapshot) -> set[str]:
-    paths: set[str] = set()
-    for files in snapshot.stream_live(["path", _VECTOR]):
-        paths.update(protected_paths(files, snapshot))
-    return paths
 
 
 def paths_named_by(commit: Commit, snapshot: Snapshot) -> Iterator[str]:
