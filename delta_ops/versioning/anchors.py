@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from delta_ops.arguments import validate_arguments
 from delta_ops.clock import Clock, system_clock
-from delta_ops.errors import LogCorruptError
+from delta_ops.errors import LogCorruptError, UnsupportedFeatureError
 from delta_ops.log import Snapshot, TableOrPlace, log_of
-from delta_ops.log.checkpoint_write.write import write_copy
+from delta_ops.log.checkpoint_write.write import replace_by_copy, write_copy
 from delta_ops.log.refs.anchors import anchor_path, open_anchor
 from delta_ops.log.refs.branches import find_branch
 from delta_ops.log.refs.refs import find_tag, parse_ref
@@ -77,7 +77,8 @@ def create_anchor(table: TableOrPlace, ref: str, *, clock: Clock = system_clock)
 def _write_anchor(snapshot: Snapshot, clock: Clock) -> bool:
     """Write the anchor of a version, and read it in full; returns whether it is new.
 
-    An anchor of another table, which was in this place before, is replaced.
+    An anchor of an earlier table, or a damaged one, is replaced in one step: another process may
+    have written the right anchor in the meantime.
 
     Raises:
         LogCorruptError: The version cannot be read in full, or the anchor cannot be.
@@ -86,23 +87,30 @@ def _write_anchor(snapshot: Snapshot, clock: Clock) -> bool:
     if _is_whole(snapshot):
         return False
     path = anchor_path(snapshot.version)
-    snapshot.storage.delete(path)
     write_copy(snapshot, path, now_ms=clock())
     if not _is_whole(snapshot):
-        raise LogCorruptError(
-            snapshot.uri, path, "it differs from its version after it was written; run again"
-        )
+        replace_by_copy(snapshot, path, now_ms=clock())
+        if not _is_whole(snapshot):
+            raise LogCorruptError(
+                snapshot.uri, path, "it differs from its version after it was written; run again"
+            )
     return True
 
 
 def _is_whole(snapshot: Snapshot) -> bool:
     """Whether the version has an anchor with the same metadata and files."""
-    found = open_anchor(
-        snapshot.storage, snapshot.log_directory, snapshot.version, snapshot.outside
-    )
-    return (
-        found is not None
-        and found.metadata == snapshot.metadata
-        and found.protocol == snapshot.protocol
-        and stored_paths(found) == stored_paths(snapshot)
-    )
+    try:
+        found = open_anchor(
+            snapshot.storage, snapshot.log_directory, snapshot.version, snapshot.outside
+        )
+        if (
+            found is None
+            or found.metadata != snapshot.metadata
+            or found.protocol != snapshot.protocol
+        ):
+            return False
+        paths = stored_paths(found)
+    except (LogCorruptError, UnsupportedFeatureError):
+        return False
+    # A damaged anchor is read from the commits, as long as the log has them.
+    return not found.damaged_checkpoints and paths == stored_paths(snapshot)

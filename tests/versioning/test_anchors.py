@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from datetime import timedelta
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from delta_ops.errors import InvalidRequestError, LogCorruptError, VersionNotFoundError
+from delta_ops.log.refs.anchors import anchor_path
 from delta_ops.maintenance import clean_up_log, create_checkpoint, health, restore, vacuum
 from delta_ops.versioning import (
     create_anchor,
@@ -23,6 +25,7 @@ from delta_ops.versioning import (
     verify_refs,
 )
 from tests.maintenance.aged_tables import Table
+from tests.support.counting_storage import CountingStorage
 from tests.support.faulty_storage import copies_of, crashes
 from tests.support.tables import rows
 
@@ -118,6 +121,37 @@ def test_the_anchor_of_an_earlier_table_is_replaced_and_never_read(table: Table)
         table.log.snapshot(1)
     create_tag(table.log, "c", version=4)
     assert create_anchor(table.log, "tag:c").is_new
+
+
+def test_an_anchor_is_replaced_in_one_step(table: Table) -> None:
+    create_tag(table.log, "kept", version=1)
+    path = Path(table.root, create_anchor(table.log, "tag:kept").path)
+    right = path.read_bytes()
+    path.write_bytes(b"damaged")
+    missing: list[str] = []
+
+    def look(_number: int, method: str, _path: str, _moment: str) -> None:
+        missing.extend([] if path.exists() else [method])
+
+    log = DeltaLog(table.root, storage=CountingStorage(table.log.storage, look))
+    assert (create_anchor(log, "tag:kept").is_new, missing) == (True, [])
+    assert len(path.read_bytes()) == len(right)
+    assert not create_anchor(log, "tag:kept").is_new
+
+
+def test_an_anchor_that_another_process_has_written_stays(table: Table) -> None:
+    create_tag(table.log, "kept", version=1)
+    path = Path(table.root, anchor_path(1))
+
+    def write_first(_number: int, method: str, _path: str, moment: str) -> None:
+        if (method, moment) == ("create_from_stream", "before"):
+            create_anchor(table.log, "tag:kept")
+            written.append(path.stat())
+
+    written: list[os.stat_result] = []
+    log = DeltaLog(table.root, storage=CountingStorage(table.log.storage, write_first))
+    assert create_anchor(log, "tag:kept").is_new
+    assert [each.st_ino for each in written] == [path.stat().st_ino]
 
 
 @pytest.mark.parametrize(

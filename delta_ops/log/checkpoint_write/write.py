@@ -170,19 +170,38 @@ def write_copy(snapshot: Snapshot, path: str, *, now_ms: int) -> None:
     _create_whole(Content(snapshot=snapshot, now_ms=now_ms), path, ignore)
 
 
+def replace_by_copy(snapshot: Snapshot, path: str, *, now_ms: int) -> None:
+    """Write the classic checkpoint of a snapshot over an existing file; raises as `write_copy`.
+
+    The checkpoint is held in memory.
+    """
+    sink = pa.BufferOutputStream()
+    _write_whole(Content(snapshot=snapshot, now_ms=now_ms), sink, ignore)
+    snapshot.storage.replace(path, sink.getvalue().to_pybytes())
+
+
+def _write_whole(
+    content: Content, sink: IO[bytes] | pa.NativeFile, on_event: OnEvent
+) -> dict[str, int]:
+    """Write the classic checkpoint into a stream; returns the number of adds and of all rows."""
+    counts = {"adds": 0, "rows": 0}
+    with pq.ParquetWriter(sink, content.schema, **CHECKPOINT_PARQUET) as writer:
+        for rows in join_small(content.all_rows()):
+            writer.write_table(rows)
+            counts["rows"] += len(rows)
+            counts["adds"] += len(rows) - rows["add"].null_count
+            on_event(progress(content.snapshot, counts["adds"]))
+    validate_same_table(content.snapshot)  # the file is visible only after this function returns
+    return counts
+
+
 def _create_whole(content: Content, path: str, on_event: OnEvent) -> WrittenCheckpoint | None:
     """Write the classic checkpoint, without a hint; None if one exists."""
     snapshot = content.snapshot
-    counts = {"adds": 0, "rows": 0}
+    counts: dict[str, int] = {}
 
     def write(sink: IO[bytes]) -> None:
-        with pq.ParquetWriter(sink, content.schema, **CHECKPOINT_PARQUET) as writer:
-            for rows in join_small(content.all_rows()):
-                writer.write_table(rows)
-                counts["rows"] += len(rows)
-                counts["adds"] += len(rows) - rows["add"].null_count
-                on_event(progress(snapshot, counts["adds"]))
-        validate_same_table(snapshot)  # the file is visible only after this function returns
+        counts.update(_write_whole(content, sink, on_event))
 
     delete_if_empty(snapshot.storage, path)
     try:
