@@ -243,7 +243,7 @@ class _Commit:
             )
         except (SessionConflictError, SessionEndedError) as error:
             raise _failure(f"{error} Or ") from error
-        if result.version is None:
+        if result.version is None and not result.already_committed:
             return self._report(None, "no op has staged rows")
         return self._report(
             result.version,

@@ -16,7 +16,7 @@ from delta_ops.log import DeltaLog
 from delta_ops.log.refs.branches import BRANCHES_DIRECTORY
 from delta_ops.log.refs.journal import Change
 from delta_ops.log.refs.refs import Refs, refs_journal
-from delta_ops.log.refs.session_files import SESSIONS_DIRECTORY, Failure, record_failure
+from delta_ops.log.refs.session_files import SESSIONS_DIRECTORY, End, Failure, record_failure
 from delta_ops.option_words import option
 from delta_ops.storage import Storage
 from delta_ops.versioning.branches import drop_branch
@@ -78,15 +78,20 @@ def _end_expired_sessions(log: DeltaLog, clock: Clock) -> tuple[str, ...]:
             continue
         state = SessionState(log=log.main, session=session)
         end = state.decide_end("expire", clock)
-        if end.decision == "commit" and not _is_settled(state):
+        if end.decision == "commit" and not _is_settled(state, end):
             continue
         if state.forget("expired", clock):
             ended.append(session.id)
     return tuple(sorted(ended))
 
 
-def _is_settled(state: SessionState) -> bool:
-    return state.read_failure() is not None or state.landed_version() is not None
+def _is_settled(state: SessionState, end: End) -> bool:
+    """Whether no call can commit the session any more."""
+    return (
+        state.read_failure() is not None
+        or state.landed_version() is not None
+        or state.find_txn(end.txn) is not None
+    )
 
 
 def abandon_session(state: SessionState, clock: Clock, *, committer_was_killed: bool) -> None:
@@ -95,13 +100,13 @@ def abandon_session(state: SessionState, clock: Clock, *, committer_was_killed: 
     while again is not None:
         end = again.decide_end("abandon", clock)
         if end.decision == "commit":
-            _validate_not_committed(again, committer_was_killed=committer_was_killed)
+            _validate_not_committed(again, end, committer_was_killed=committer_was_killed)
         if again.forget("abandoned", clock):
             return
         again = load_state(again.log, again.session.id)  # a rebase was first
 
 
-def _validate_not_committed(state: SessionState, *, committer_was_killed: bool) -> None:
+def _validate_not_committed(state: SessionState, end: End, *, committer_was_killed: bool) -> None:
     log, session = state.log, state.session
     landed = state.landed_version()
     if landed is not None:
@@ -111,7 +116,7 @@ def _validate_not_committed(state: SessionState, *, committer_was_killed: bool) 
             f"was committed as version {landed}",
             "Revert that version if its rows are not wanted",
         )
-    if state.read_failure() is not None:
+    if state.read_failure() is not None or state.find_txn(end.txn) is not None:
         return
     if not committer_was_killed:
         raise TableBusyError(

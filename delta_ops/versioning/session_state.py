@@ -24,8 +24,10 @@ from delta_ops.log.refs.session_files import (
     read_end,
     read_failure,
 )
-from delta_ops.log.refs.sessions import Fork, SessionReader, snapshot_of_session
+from delta_ops.log.refs.sessions import Fork, SessionReader, SessionRows
 from delta_ops.transaction.commit.session_conflicts import validate_forks
+from delta_ops.transaction.idempotency import result_if_done, txn_of
+from delta_ops.transaction.result import CommitResult
 from delta_ops.versioning.landed_commit import find_landed
 from delta_ops.versioning.session_token import new_id
 
@@ -56,6 +58,11 @@ class SessionState:
         """
         return self.log.open_session_base(self.session)
 
+    @lazy
+    def rows(self) -> SessionRows:
+        """The rows of the session; raises as `base`."""
+        return SessionRows(base=self.base, session=self.session)
+
     def load_forks(self) -> tuple[Fork, ...]:
         """The forks that count at this moment, in order."""
         return self.reader.load(self.reader.look())
@@ -68,7 +75,7 @@ class SessionState:
         """
         forks = self.load_forks()
         validate_forks(self.base, self.session, forks)
-        return snapshot_of_session(self.base, self.session, forks)
+        return self.rows.snapshot(forks)
 
     def read_end(self) -> End | None:
         """How the current generation has ended; None if it has not."""
@@ -92,6 +99,10 @@ class SessionState:
     def landed_version(self) -> int | None:
         """The version of main that has the session; None if there is none."""
         return find_session_commit(self.log, self.session.id, self.session.base_version)
+
+    def find_txn(self, txn: tuple[str, int] | None) -> CommitResult | None:
+        """The commit of a txn to main; None without a txn, or if the table does not hold it."""
+        return None if txn is None else find_txn(self.log, self.session.table_id, txn)
 
     def forget(self, outcome: str, clock: Clock) -> bool:
         """Delete the session from the journal of refs, after its end was decided.
@@ -118,6 +129,18 @@ class SessionState:
     def expired_error(self) -> SessionEndedError:
         """The error for a session that has expired and was not ended yet."""
         return ended_error(self.log.uri, self.session.id, "expire")
+
+
+def find_txn(log: DeltaLog, table_id: str, txn: tuple[str, int]) -> CommitResult | None:
+    """The commit of a txn to main, by any writer; None if the table does not hold the txn.
+
+    Args:
+        table_id: `metaData.id` of the table.
+    """
+    latest = log.main.snapshot_if_exists()
+    if latest is None or latest.metadata.id != table_id:
+        return None
+    return result_if_done(log.main, latest, [txn_of(txn)])
 
 
 def load_state(log: DeltaLog, session_id: str) -> SessionState | None:

@@ -27,12 +27,12 @@ from delta_ops.log.refs.session_files import (
     ended_error,
     step_name,
 )
-from delta_ops.log.refs.sessions import Fork, snapshot_of_session
+from delta_ops.log.refs.sessions import Fork
 from delta_ops.storage.own_files import create_own
 from delta_ops.transaction import DEFAULT_HOOKS, Hook
 from delta_ops.transaction.idempotency import txn_of
 from delta_ops.versioning.ended_refs import abandon_session
-from delta_ops.versioning.session_commit import SessionCommit, SessionResult
+from delta_ops.versioning.session_commit import SessionCommit, SessionResult, find_result
 from delta_ops.versioning.session_rebase import SessionRebase
 from delta_ops.versioning.session_state import SessionState, find_session_commit, load_state
 from delta_ops.versioning.session_token import SessionToken, new_id
@@ -136,6 +136,23 @@ class WriteSession:
         self._last = state
         return state
 
+    def _look(self) -> tuple[SessionState, dict[int, Generation]]:
+        """The session and its files.
+
+        A session ends or is rebased only after `end.json` was created. So as long as there is none,
+        what was read of the journal is still true.
+
+        Raises:
+            SessionEndedError: It has ended.
+        """
+        if self._last is not None:
+            listed = self._last.reader.look()
+            current = listed.get(self._last.session.generation, Generation())
+            if current.forks and END not in current.files:
+                return self._last, listed
+        state = self._state()
+        return state, state.reader.look()
+
     def snapshot(self) -> Snapshot:
         """Open the table with the rows of all writers so far.
 
@@ -221,14 +238,13 @@ class WriteSession:
             raise InvalidRequestError(
                 f"{name[:50]!r} cannot name a step; give 1 to {MOST_CHARACTERS} characters"
             )
-        state = self._state()
+        state, listed = self._look()
         if state.session.expires_ms <= self._clock():
             raise state.expired_error()
-        listed = state.reader.look()
         self._validate_open(state, listed.get(state.session.generation, Generation()))
         # An earlier attempt of this step no longer counts from here on.
         forks = [each for each in state.reader.load(listed) if each.place.step != step_name(name)]
-        seen = snapshot_of_session(state.base, state.session, forks)
+        seen = state.rows.snapshot(forks)
         begun = {
             place.attempt
             for generation in listed.values()
@@ -277,8 +293,7 @@ class WriteSession:
         """Commit the rows of all writers to main, in one commit or not at all.
 
         The call reads and writes no data. The session then takes no more rows. A second call does
-        nothing, in any process, unless another session has committed the same txn: then the session
-        has ended.
+        nothing, in any process.
 
         Args:
             expected_steps: Commit only if exactly these steps have written. A step that has begun
@@ -286,7 +301,8 @@ class WriteSession:
             depends_on: Versions by table that steps have read: commit only if these tables have got
                 no other rows, columns or properties since.
             txn: An application id and a version: commit only if the table does not hold this txn,
-                so that another session with the same rows is not committed twice.
+                so that another session with the same rows is not committed too. If the table holds
+                it, the session ends, and the result names the version that has the txn.
             user_metadata: Any text, kept in commitInfo.
             hooks: Steps after the commit.
 
@@ -310,18 +326,19 @@ class WriteSession:
             (1, ('load',), True)
         """
         validate_arguments(WriteSession.commit, locals())
+        checked = None if txn is None else _checked_txn(txn)
         try:
             state = self._state()
         except SessionEndedError:
-            version = find_session_commit(self._log, self.id, self._token.base_version)
-            if version is None:
+            result = find_result(self._log, self._token, checked)
+            if result is None:
                 raise
-            return SessionResult(session=self.id, version=version, already_committed=True)
+            return result
         return SessionCommit(
             state=state,
             expected_steps=expected_steps,
             depends_on=depends_on or {},
-            txn=None if txn is None else _checked_txn(txn),
+            txn=checked,
             user_metadata=user_metadata,
             hooks=hooks,
             clock=self._clock,

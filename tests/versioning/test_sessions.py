@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import pickle
+import shutil
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -27,6 +29,7 @@ from delta_ops.errors import (
     TableBusyError,
     VersionNotFoundError,
 )
+from delta_ops.log.refs.refs import refs_journal
 from delta_ops.maintenance import clean_up_log, create_checkpoint, optimize, vacuum
 from delta_ops.maintenance.backfill_statistics.act import backfill_statistics
 from delta_ops.transaction import NewColumn
@@ -133,6 +136,32 @@ def test_an_append_reads_no_fragment_of_another_writer(log: DeltaLog) -> None:
         da.write(step, rows_of(number))
         # The read looks for a hint of a checkpoint.
         assert sorted(calls) == ["create", "create_from_stream", *["list_from"] * 3, "read"]
+
+
+def test_each_step_costs_the_same_calls_whatever_steps_came_before(log: DeltaLog) -> None:
+    calls: Counter[str] = Counter()
+
+    def note(_number: int, method: str, path: str, when: str) -> None:
+        calls.update([f"{method} {path.split('/')[1:2]}"] if when == "before" else [])
+
+    counted = DeltaLog(log.uri, storage=CountingStorage(log.storage, note))
+    session = begin_session(counted)
+    found = []
+    for number in range(12):
+        calls.clear()
+        da.write(session.fork(f"step {number}"), rows_of(number))
+        found.append(dict(calls))
+    assert found[2:] == [found[1]] * 10
+    assert found[1] == {
+        "list_tree ['sessions']": 1,  # the files of all steps
+        "read ['sessions']": 3,  # the new step and its fragment, and no checkpoint of our own log
+        "create ['sessions']": 2,
+        "create_from_stream []": 1,
+        "list_from ['sessions']": 3,  # our own log, and before and after the fragment is created
+    }
+    calls.clear()
+    session.commit()
+    assert calls["read ['sessions']"] <= 8
 
 
 def test_a_writer_sees_what_was_there_when_it_began(log: DeltaLog) -> None:
@@ -394,6 +423,82 @@ def test_a_commit_that_was_killed_keeps_its_txn(log: DeltaLog) -> None:
         session.commit(txn=("nightly", 2))
     session.commit()
     assert log.snapshot().transactions()["nightly"].version == 1
+
+
+def test_a_repeated_commit_reports_the_txn_of_another_session(log: DeltaLog) -> None:
+    one, two = begin_session(log), begin_session(log)
+    da.write(one.fork("a"), rows_of(4))
+    da.write(two.fork("a"), rows_of(4))
+    one.commit(txn=("nightly", 1))
+    results = [two.commit(txn=("nightly", 1)), two.commit(txn=("nightly", 1)), two.commit()]
+    assert [(each.version, each.already_committed) for each in results] == [(3, True)] * 3
+    shutil.rmtree(Path(log.uri) / "_delta_ops" / "sessions")  # as a vacuum does some time later
+    assert two.commit(txn=("nightly", 1)) == results[0]
+    with pytest.raises(SessionEndedError):
+        two.commit(txn=("nightly", 2))
+
+
+def test_a_txn_that_the_table_holds_is_found_before_any_reason_to_reject(log: DeltaLog) -> None:
+    one, two = begin_session(log), begin_session(log)
+    da.write(one.fork("a"), rows_of(4))
+    da.delete(two.fork("clean"), "id < 5")
+    assert one.commit(txn=("nightly", 1)).version == 3
+    assert two.commit(txn=("nightly", 1), expected_steps=["other"]).version == 3
+    assert (ids_of(log), list_sessions(log)) == ([1, 2, 3, 4], [])
+
+
+def test_a_conflict_does_not_hide_a_txn_that_was_committed_at_the_same_time(log: DeltaLog) -> None:
+    one, two = begin_session(log), begin_session(log)
+    da.write(one.fork("a"), rows_of(4))
+    da.delete(two.fork("clean"), "id < 5")
+
+    def commit_first(_number: int, method: str, path: str, moment: str) -> None:
+        if (method, moment) == ("create", "after") and path.endswith("sealed.json"):
+            da.write(log, rows_of(3))  # the conflict
+            one.commit(txn=("nightly", 1))
+
+    slow = DeltaLog(log.uri, storage=CountingStorage(log.storage, commit_first))
+    result = open_session(slow, two.token).commit(txn=("nightly", 1))
+    assert (result.version, result.already_committed) == (4, True)
+    assert (ids_of(log), list_sessions(log)) == ([1, 2, 3, 3, 4], [])
+
+
+def test_a_session_without_rows_is_committed_twice(log: DeltaLog) -> None:
+    session = begin_session(log)
+    assert (session.commit().version, session.commit().version) == (None, None)
+    assert session.commit().already_committed
+
+
+@pytest.mark.parametrize("end", ["commit", "abandon", "vacuum"])
+def test_a_killed_commit_ends_once_another_session_has_its_txn(table: Table, end: str) -> None:
+    session = begin_session(table.log, clock=table.clock)
+    write(table, session.fork("a"), 4)
+    state = session._state()  # a committer that was killed after its decision
+    state.decide_end("commit", table.clock, ("nightly", 1))
+    other = begin_session(table.log, clock=table.clock)
+    write(table, other.fork("a"), 4)
+    version = other.commit(txn=("nightly", 1)).version
+    table.date()
+    if end == "commit":
+        assert open_session(table.log, session.id).commit().version == version
+    elif end == "abandon":
+        session.abandon()
+    else:
+        table.pass_time(days=40)
+        assert vacuum(table.log, clock=table.clock).expired_sessions == (session.id,)
+    assert (ids_of(table.log), list_sessions(table.log)) == ([3, 4], [])
+
+
+def test_a_txn_whose_commit_was_cleaned_up_is_no_empty_session(log: DeltaLog) -> None:
+    one, two = begin_session(log), begin_session(log)
+    da.write(one.fork("a"), rows_of(4))
+    da.write(two.fork("a"), rows_of(4))
+    one.commit(txn=("nightly", 1))
+    create_checkpoint(log)
+    (Path(log.uri) / "_delta_log" / f"{3:020}.json").unlink()
+    result = two.commit(txn=("nightly", 1))
+    assert (result.version, result.already_committed) == (None, True)
+    assert refs_journal(log.storage).load().change.endswith("its txn is in an earlier version")
 
 
 def test_a_txn_of_a_step_is_not_a_txn_of_the_commit(log: DeltaLog) -> None:

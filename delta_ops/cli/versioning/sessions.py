@@ -138,10 +138,11 @@ def commit_session_command(
     )
     if as_json:
         show_json({"table": log.uri, **asdict(result)})
+    elif result.already_committed:
+        version = "" if result.version is None else f", as version {result.version}"
+        say(f"Session {result.session} was committed before{version}.")
     elif result.version is None:
         say(f"Session {result.session} has no rows, so nothing was committed.")
-    elif result.already_committed:
-        say(f"Session {result.session} was committed before, as version {result.version}.")
     else:
         say(
             f"Committed {count_text(len(result.steps), 'step')} of session {result.session} as "

@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
 from heapq import heappop, heappush
@@ -85,6 +85,8 @@ class SessionReader:
     session: Session
     _begins: dict[str, ForkBegin] = field(default_factory=dict)
     _commits: dict[str, Commit] = field(default_factory=dict)
+    _sorted: tuple[Fork, ...] = ()
+    """The forks of the last look."""
 
     def look(self) -> dict[int, Generation]:
         """List the files of the session, by generation."""
@@ -137,7 +139,8 @@ class SessionReader:
             )
             for each in counted
         ]
-        return sort_forks(forks, self.storage.uri)
+        self._sorted = sort_forks(forks, self.storage.uri, known=self._sorted)
+        return self._sorted
 
     def _load_sealed(self, number: int, generation: Generation) -> dict[str, int] | None:
         """The last versions of a sealed generation; None for an open generation."""
@@ -199,13 +202,28 @@ def newest_attempts(places: Iterable[ForkPlace]) -> list[ForkPlace]:
     return list(by_step.values())
 
 
-def sort_forks(forks: Iterable[Fork], table: str) -> tuple[Fork, ...]:
+def sort_forks(
+    forks: Iterable[Fork], table: str, *, known: Sequence[Fork] = ()
+) -> tuple[Fork, ...]:
     """The forks in the order in which their fragments count.
+
+    Args:
+        known: Some of the forks in their order, as an earlier call returned it. They need not be
+            sorted again if the others have seen all of them, as in steps that run one by one.
 
     Raises:
         LogCorruptError: Two forks claim to have seen each other.
     """
     by_key = {each.key: each for each in forks}
+    last = {each.key: each.last_version for each in known}
+    others = {key: each for key, each in by_key.items() if key not in last}
+    is_unchanged = all(key in by_key and by_key[key].last_version == last[key] for key in last)
+    if is_unchanged and all(each.begin.saw.keys() >= last.keys() for each in others.values()):
+        return (*known, *_sort(others, table))
+    return tuple(_sort(by_key, table))
+
+
+def _sort(by_key: Mapping[str, Fork], table: str) -> Iterator[Fork]:
     seen = {
         key: [each for each in fork.begin.saw if each in by_key] for key, fork in by_key.items()
     }
@@ -216,22 +234,56 @@ def sort_forks(forks: Iterable[Fork], table: str) -> tuple[Fork, ...]:
         raise LogCorruptError(
             table, ", ".join(error.args[1]), "these forks have seen each other; run the steps again"
         ) from error
-    ordered: list[Fork] = []
     ready: list[tuple[bool, int, str]] = []
     while sorter.is_active():
         for key in sorter.get_ready():
             fork = by_key[key]
             heappush(ready, (fork.only_appends, fork.begin.begun_ms, key))
         *_, key = heappop(ready)
-        ordered.append(by_key[key])
+        yield by_key[key]
         sorter.done(key)
-    return tuple(ordered)
 
 
-def fragments_in_order(base: Snapshot, forks: Iterable[Fork]) -> list[Commit]:
-    """All fragments in order, with versions that follow the base version."""
+def fragments_in_order(before: Snapshot, forks: Iterable[Fork]) -> list[Commit]:
+    """All fragments in order, with versions that follow another version."""
     fragments = (fragment for fork in forks for fragment in fork.fragments)
-    return [replace(each, version=base.version + n) for n, each in enumerate(fragments, 1)]
+    return [replace(each, version=before.version + n) for n, each in enumerate(fragments, 1)]
+
+
+@dataclass(slots=True, kw_only=True)
+class SessionRows:
+    """The rows of a session, as they grow; continues from the last rows where possible.
+
+    Args:
+        base: The base version.
+        session: The entry of the session in the journal.
+    """
+
+    base: Snapshot
+    session: Session
+    _last: tuple[Sequence[Fork], Snapshot] | None = None
+
+    def snapshot(self, forks: Sequence[Fork]) -> Snapshot:
+        """The table with the rows of forks.
+
+        Args:
+            forks: The forks that count, in order.
+        """
+        if self._last is not None:
+            known, snapshot = self._last
+            if last_versions(forks[: len(known)]) == last_versions(known):
+                new = forks[len(known) :]
+                snapshot = advance(snapshot, fragments_in_order(snapshot, new))
+                self._last = forks, snapshot
+                return snapshot
+        snapshot = snapshot_of_session(self.base, self.session, forks)
+        self._last = forks, snapshot
+        return snapshot
+
+
+def last_versions(forks: Iterable[Fork]) -> list[tuple[str, int]]:
+    """The key and the last version of each fork, which determine its rows."""
+    return [(each.key, each.last_version) for each in forks]
 
 
 def snapshot_of_session(base: Snapshot, session: Session, forks: Iterable[Fork]) -> Snapshot:
