@@ -29,7 +29,7 @@ from delta_ops.spark.rewrite.rewrite import rewrite_group
 from delta_ops.spark.session import jobs
 from delta_ops.spark.session.call_sites import omitting_call_sites
 from delta_ops.spark.session.session import session_time_zone
-from delta_ops.spark.versions import is_connect
+from delta_ops.spark.versions import is_connect, validate_session
 from delta_ops.spark.write.data_files import BY_TABLE, FileSettings, discard
 from delta_ops.spark.write.staging import (
     schema_of,
@@ -60,6 +60,7 @@ class SparkEngine:
     name: EngineName = "spark"
 
     def __init__(self, spark: SparkSession, settings: FileSettings = BY_TABLE) -> None:
+        validate_session(spark)
         self._spark, self._settings = spark, settings
 
     def attach(self, transaction: Transaction) -> None:
@@ -143,8 +144,9 @@ def engine_of(df: DataFrame, settings: FileSettings = BY_TABLE) -> SparkEngine:
     Raises:
         InvalidRequestError: The DataFrame is a stream.
     """
+    engine = SparkEngine(df.sparkSession, settings)
     if df.isStreaming:
         raise InvalidRequestError(
             "write a streaming DataFrame with write_stream, or batch by batch with foreachBatch"
         )
-    return SparkEngine(df.sparkSession, settings)
+    return engine

@@ -38,7 +38,7 @@ from delta_ops.spark.delta_format.sql_source import (
 from delta_ops.spark.delta_format.sql_statements import Tables
 from delta_ops.spark.java_classes import java_class
 from delta_ops.spark.statements.routing import sql_with_delta
-from delta_ops.spark.versions import SQL_PATHS, is_connect, reads_paths
+from delta_ops.spark.versions import SQL_PATHS, is_connect, reads_paths, validate_session
 
 logger = logging.getLogger(__name__)
 
@@ -115,6 +115,7 @@ def register(spark: SparkSession, storage_options: Mapping[str, Any] | None = No
         >>> ds.unregister(spark)
     """
     validate_arguments(register, locals())
+    validate_session(spark)
     _refuse_delta_spark(spark)
     with _registration.lock:
         _registration.storage_options = storage_options

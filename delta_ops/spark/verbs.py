@@ -192,9 +192,9 @@ def merge(
         >>> merge.when_matched_update_all().when_not_matched_insert_all().execute().version
         1
     """
+    engine = SparkEngine(source.sparkSession)
     if source.isStreaming:
         raise InvalidRequestError("merge a streaming DataFrame batch by batch with foreachBatch")
-    engine = SparkEngine(source.sparkSession)
     condition = engine.parse_condition(predicate)
     return Merge(
         engine, requests.MergeRequest(target=target, source=source, predicate=condition, **options)

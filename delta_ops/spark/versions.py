@@ -108,6 +108,15 @@ def is_connect(spark: SparkSession) -> bool:
     return is_client
 
 
+def validate_session(spark: SparkSession) -> None:
+    """Reject a session that this version does not support, before its server is called.
+
+    Raises:
+        InvalidRequestError: It is a session of Spark Connect, and Spark is too old for these.
+    """
+    is_connect(spark)
+
+
 def arrow_of(rows: DataFrame) -> pa.Table:
     """Load rows; PySpark 3.5 lacks `DataFrame.toArrow`."""
     frame: Any = rows

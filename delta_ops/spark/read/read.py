@@ -55,7 +55,7 @@ from delta_ops.spark.read.file_index import (
 )
 from delta_ops.spark.read.scan import ChosenRows, ScanColumns, known_size, scan, unite
 from delta_ops.spark.session.session import session_time_zone
-from delta_ops.spark.versions import repartition_by_id
+from delta_ops.spark.versions import repartition_by_id, validate_session
 
 _BASE_ROW_ID = StructField("delta_ops base row id", LONG)
 _COMMIT_VERSION = StructField("delta_ops commit version", LONG)
@@ -100,6 +100,7 @@ def read(
         3
     """
     validate_arguments(read, locals())
+    validate_session(spark)
     snapshot = snapshot_of(source, version, timestamp, ref)
     validate(snapshot.definition, "read", table=snapshot.uri, engine="spark")
     wanted = resolve_columns(snapshot.schema, columns)

@@ -40,7 +40,7 @@ from delta_ops.spark.read.changes import read_changed_files
 from delta_ops.spark.read.read import read_files, resolve_columns, show
 from delta_ops.spark.schema import spark_schema_from_schema
 from delta_ops.spark.session.session import warn_once
-from delta_ops.spark.versions import CONNECT, STREAM_LIMITS, is_connect, require
+from delta_ops.spark.versions import CONNECT, STREAM_LIMITS, is_connect, require, validate_session
 
 _MAX_FILES = 1000
 """Default limit of files in a batch."""
@@ -104,6 +104,7 @@ def read_stream(
         True
     """
     validate_arguments(read_stream, locals())
+    validate_session(spark)
     request = StreamRequest(
         starting_version=starting_version,
         starting_timestamp=starting_timestamp,

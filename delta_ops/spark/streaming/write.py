@@ -29,7 +29,7 @@ from delta_ops.protocol.schema.column_names import find_columns, find_named
 from delta_ops.spark.engine import SparkEngine, engine_of
 from delta_ops.spark.expressions.columns import quote
 from delta_ops.spark.schema import data_schema_from_spark
-from delta_ops.spark.versions import is_connect
+from delta_ops.spark.versions import is_connect, validate_session
 from delta_ops.spark.write.data_files import BY_TABLE, FileSettings
 from delta_ops.transaction import DEFAULT_HOOKS, CommitResult, Hook, begin
 from delta_ops.transaction.merge import Merge
@@ -102,6 +102,7 @@ def write_stream(
         3
     """
     validate_arguments(write_stream, locals())
+    validate_session(df.sparkSession)
     if not df.isStreaming:
         raise InvalidRequestError("write_stream takes a streaming DataFrame; use write")
     trigger = _trigger(available_now=available_now, processing_time=processing_time)
