@@ -185,7 +185,6 @@ def test_the_io_manager_of_a_lake_opens_other_places_with_its_options(tmp_path: 
     assert log.storage.client_options == options
 
 
-@pytest.mark.skipif(VERSION < (1, 12, 22), reason="this Dagster builds no context with partitions")
 @pytest.mark.parametrize(
     "manager_of",
     [
@@ -221,6 +220,7 @@ def test_a_definition_shows_the_place_that_the_io_manager_writes_to(
     assert table.uri == f"{root}/{place}"
 
 
+@pytest.mark.skipif(VERSION < (1, 12, 22), reason="this Dagster builds no context with partitions")
 def test_contexts_that_a_test_builds_write_and_read(tmp_path: Path) -> None:
     manager = DeltaIOManager(root=str(tmp_path))
     days = dg.StaticPartitionsDefinition(["a", "b"])

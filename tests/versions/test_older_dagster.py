@@ -39,3 +39,10 @@ def test_the_tests_of_orchestration_pass(version: str) -> None:
     names = [f"tests/orchestration/{name}.py" for name in FILES]
     components = ["tests/components"] if version in COMPONENTS else []
     run_tests(dagster_python(version), *names, *components)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("version", DAGSTER)
+def test_all_other_tests_of_orchestration_pass(version: str) -> None:
+    files = sorted(Path("tests/orchestration").glob("test_*.py"))
+    run_tests(dagster_python(version), *(str(file) for file in files if file.stem not in FILES))
