@@ -19,13 +19,14 @@ from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import pyspark
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from delta_ops.arguments import validate_arguments
 from delta_ops.errors import MissingDependencyError
-from delta_ops.spark.versions import OLDEST_JAVA, is_connect
+from delta_ops.spark.versions import NEWEST_JAVA, OLDEST_JAVA, is_connect
 
 logger = logging.getLogger(__name__)
 
@@ -61,15 +62,22 @@ def get_session(
         return active
     settings = dict(configuration or {})
     is_remote = "spark.remote" in settings or bool(os.environ.get("SPARK_REMOTE"))
-    if not is_remote:
-        java_version()
+    java = None if is_remote else java_version()
     # Without it Spark starts the first `python3` on PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(app_name)
     for name, value in settings.items():
         builder = builder.config(name, value)
-    with _locale_for_file_names():
-        return builder.getOrCreate()
+    try:
+        with _locale_for_file_names():
+            return builder.getOrCreate()
+    except Exception as error:
+        if java is not None and NEWEST_JAVA is not None and _major(java) > NEWEST_JAVA:
+            raise MissingDependencyError(
+                f"Spark {pyspark.__version__} did not start with Java {java}, because its Hadoop "
+                f"needs Java {NEWEST_JAVA} or older; {_JAVA_CURE}."
+            ) from error
+        raise
 
 
 def session_time_zone(spark: SparkSession) -> str:
@@ -123,6 +131,11 @@ def java_version() -> str:
             f"Spark needs Java {OLDEST_JAVA} or later, and {java} is {version}; {_JAVA_CURE}."
         )
     return found[1]
+
+
+def _major(java: str) -> int:
+    """The number that Java is called by: 8 for 1.8.0_402, 17 for 17.0.1."""
+    return int(java.removeprefix("1.").partition(".")[0])
 
 
 _Key = tuple[object, str]
