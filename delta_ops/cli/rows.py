@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -77,7 +77,8 @@ def head_command(
 ) -> None:
     """Show some rows, in no particular order."""
     snapshot = open_snapshot(table, storage_options, version, timestamp, ref)
-    _show(da.to_batches(snapshot, columns, where), limit, as_json)
+    names = columns or [field.name for field in snapshot.schema.fields]
+    _show(da.to_batches(snapshot, columns, where), limit, as_json, names)
 
 
 @click.command("count")
@@ -184,19 +185,20 @@ def changes_command(
     found = da.read_changes(
         open_table(table, storage_options), columns=columns, predicate=where, **bounds
     )
-    _show(found, limit, as_json, found.schema)
+    _show(found, limit, as_json, found.schema.names)
 
 
 def _show(
-    batches: Iterable[pa.RecordBatch], limit: int, as_json: bool, schema: pa.Schema | None = None
+    batches: Iterable[pa.RecordBatch], limit: int, as_json: bool, columns: Sequence[str]
 ) -> None:
+    """Show the first rows; without rows, the columns."""
     found = islice(chain.from_iterable(map(rows, batches)), limit)
     if as_json:
         for row in found:
             show_json(row)
         return
     shown = list(found)
-    names = list(shown[0]) if shown else (schema.names if schema else [])
+    names = list(shown[0] if shown else columns)
     if shown and not names:
         say(f"{count_text(len(shown), 'row')} without columns")
         return

@@ -43,6 +43,14 @@ def test_rows_that_do_not_fit_are_shown_beneath_each_other(tmp_path: Path) -> No
     assert cells(few, "1000") == ["1000", "1001"]
 
 
+def test_the_columns_are_shown_where_no_row_is_found(tmp_path: Path) -> None:
+    da.write(tmp_path, pa.table({"id": [1], "text": ["a"]}))
+    assert lines_seen("head", tmp_path, "--where", "id = 2")[0].split() == ["id", "text"]
+    da.delete(tmp_path)
+    assert lines_seen("head", tmp_path)[0].split() == ["id", "text"]
+    assert lines_seen("head", tmp_path, "--columns", "text")[0].split() == ["text"]
+
+
 def test_a_value_that_is_missing_looks_unlike_an_empty_text(tmp_path: Path) -> None:
     da.write(tmp_path, pa.table({"id": [1, 2], "text": ["", None]}))
     in_rows = lines_seen("head", tmp_path)
