@@ -93,7 +93,7 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def page(browser: Browser, ui: DagsterUI) -> Iterator[Page]:
+def page(ui: DagsterUI, browser: Browser) -> Iterator[Page]:
     context = browser.new_context(base_url=ui.url, viewport=SIZE)
     context.set_default_timeout(WAIT_MS)
     yield context.new_page()

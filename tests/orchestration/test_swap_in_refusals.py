@@ -73,6 +73,7 @@ def write(
         ),
         (DELTALAKE, {"table_confg": {"a": "b"}}, "has no field table_confg"),
         (DELTALAKE, {"root": "elsewhere"}, "both root_uri and root"),
+        (ICEBERG, {"db_io_manager": "custom"}, "its fields are .*root_uri,.* namespace"),
         (DELTA, {"merge_config": {"merge_type": "other"}}, "choose from deduplicate_insert"),
         (DELTA, {"merge_config": "upsert"}, "give a MergeConfig"),
         (

@@ -87,6 +87,7 @@ class RenamedIOManager(DeltaIOManager):
     def _our_fields(cls, config: Mapping[str, Any]) -> dict[str, Any]:
         """Translate the fields to fields of `DeltaIOManager` and `schema_name`."""
         config = {name: value for name, value in config.items() if value is not None}
+        cls._validate_names(config)
         fields = {
             name: value for name, value in config.items() if name not in cls.field_translations
         }
@@ -117,6 +118,23 @@ class RenamedIOManager(DeltaIOManager):
             given_metadata = {**settings, **fields.get("metadata", {})}
             fields["metadata"] = translate(given_metadata, place, cls.field_translations)
         return fields
+
+    @classmethod
+    def _validate_names(cls, config: Mapping[str, Any]) -> None:
+        """Reject unknown fields, and list the fields by the names of the other integration.
+
+        Raises:
+            InvalidRequestError: A field is unknown.
+        """
+        theirs = {"root": cls.root_field, "schema_name": cls.schema_field}
+        ours = [theirs.get(name, name) for name in cls.model_fields]
+        known = dict.fromkeys([*ours, *cls.field_translations, "client_options"])
+        for name in config:
+            if name not in known and name not in cls.model_fields:
+                raise InvalidRequestError(
+                    f"{cls.__name__} has no field {name}; its fields are {', '.join(known)}. "
+                    "Settings of outputs belong in metadata"
+                )
 
     def table_name(self, asset_key: dg.AssetKey, metadata: Mapping[str, Any]) -> Sequence[str]:
         """The folders of the table below the root."""
