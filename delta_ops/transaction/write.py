@@ -94,7 +94,8 @@ def _write(
     transaction.on_event(WriteStarted(table=table))
     if request.epoch is None:  # a stream reports them when it starts
         report_ignored_properties(transaction.snapshot, request.configuration)
-    _change_columns(transaction, request, partial(engine.schema_of, data))
+    with naming_table(table):
+        _change_columns(transaction, request, partial(engine.schema_of, data))
     target = transaction.target
     if transaction.draft.definition is not None:
         # The changed definition may need a feature that only the other engine supports.

@@ -44,6 +44,7 @@ COMMANDS: Mapping[str, str] = {
     "count": "count rows/visits",
     "changes": "changes rows/visits --from-version 1 --columns id,seen,_change_type",
     "changes-before-the-feed": "changes rows/visits --from-version 0",
+    "changes-without-a-feed": "changes lake/orders --from-version 0",
     "health": "health lake/orders",
     "health-of-a-lake": "health lake",
     "advise": "advise lake/orders",
@@ -66,7 +67,10 @@ COMMANDS: Mapping[str, str] = {
 }
 
 
-REFUSED = [COMMANDS[name] for name in ("changes-before-the-feed", "advise", "vacuum-too-early")]
+REFUSED = [
+    COMMANDS[name]
+    for name in ("changes-before-the-feed", "changes-without-a-feed", "advise", "vacuum-too-early")
+]
 """Commands that end with an error; the others show their progress in its place."""
 
 
