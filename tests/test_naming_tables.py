@@ -153,15 +153,16 @@ def test_a_version_beside_a_snapshot_is_refused(
         read(snapshot, **chosen)
 
 
-@pytest.mark.parametrize("options", [{}, {"merge_schema": True}, {"overwrite_schema": True}])
+@pytest.mark.parametrize(
+    "options", [{}, {"merge_schema": True}, {"mode": "overwrite", "overwrite_schema": True}]
+)
 def test_an_error_about_names_of_columns_names_the_table(
     table: Path, tmp_path: Path, options: dict[str, Any]
 ) -> None:
     rows = pa.table([[1], [2]], names=["id", "ID"])
-    mode = "overwrite" if "overwrite_schema" in options else "append"
     for place in (table, tmp_path / "new"):
         with pytest.raises(InvalidRequestError) as error:
-            da.write(place, rows, mode, **options)
+            da.write(place, rows, **options)
         assert str(error.value).startswith(f"{place}: ")
 
 

@@ -100,7 +100,7 @@ def words_that_exist() -> dict[Surface, set[str]]:
         if callable(method)
         for parameter in inspect.signature(method).parameters
     }
-    of_changes = {"start", "end"} & {*ChangesAt._fields}
+    of_changes = {"start", "end"} & {*ChangesAt.__annotations__}
     statements = {"ALTER TABLE ... SET TBLPROPERTIES"}
     return {
         Surface.DATAFRAME: {
