@@ -18,10 +18,8 @@ from delta_ops.arrow.engine import ARROW
 from delta_ops.ddl.alter import Alteration, alter
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import TableOrPlace
-from delta_ops.protocol.expression import Expression, parse_expression
-from delta_ops.protocol.expression.nodes import columns_of
-from delta_ops.protocol.expression.quotes import validate_condition, validate_rule
-from delta_ops.protocol.expression.resolution import finder_of
+from delta_ops.planning.definition import validate_constraint
+from delta_ops.protocol.expression import Expression
 from delta_ops.protocol.predicate import TRUE, Predicate
 from delta_ops.protocol.predicate.text import predicate_text
 from delta_ops.protocol.row_rules import CONSTRAINTS, Check, NotNull
@@ -144,37 +142,6 @@ def drop_constraint(
         )
 
     return alter(target, change, txn, user_metadata, storage_options, dry_run)
-
-
-def validate_constraint(transaction: Transaction, rule: Check) -> None:
-    """Reject a constraint that no engine can check, or that has the same result for every row.
-
-    A condition that our SQL parser cannot parse is left to the engine.
-
-    Raises:
-        InvalidRequestError: The condition names an unknown column, quotes a column in double
-            quotes, or uses no column.
-    """
-    schema, name, condition = transaction.schema, rule.name, rule.expression
-    validate_rule(rule, schema, transaction.log.uri)
-    try:
-        parsed = parse_expression(condition)
-    except InvalidRequestError:
-        return
-    try:
-        validate_condition(parsed, finder_of(schema))
-    except InvalidRequestError as error:
-        raise InvalidRequestError(
-            f"{transaction.log.uri}: {rule} cannot be used: {error}"
-        ) from error
-    known = schema.fields_by_lower_name
-    for each in columns_of(parsed.root):
-        if each.path[0].lower() not in known:
-            raise InvalidRequestError(
-                f"{transaction.log.uri}: the constraint {name} ({condition}) names the column "
-                f"{each.path[0]}, which does not exist; the columns are "
-                f"{', '.join(field.name for field in schema.fields)}"
-            )
 
 
 def require_rows(

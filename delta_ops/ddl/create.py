@@ -16,18 +16,15 @@ import pyarrow as pa
 
 from delta_ops.arguments import validate_arguments
 from delta_ops.ddl.alter import NOTHING_COMMITTED
-from delta_ops.ddl.constraints import validate_constraint
 from delta_ops.errors import InvalidRequestError, TableExistsError
 from delta_ops.log import TableOrPlace, log_of
 from delta_ops.option_words import option
-from delta_ops.protocol.columns.clustering import find_clustering
+from delta_ops.planning.definition import define_table
 from delta_ops.protocol.predicate import TRUE
-from delta_ops.protocol.row_rules import Check
 from delta_ops.protocol.schema import StructType
 from delta_ops.protocol.schema.arrow_types import columns_from_arrow, validate_levels
 from delta_ops.transaction import CommitResult, Transaction, Txn, begin
 from delta_ops.transaction.replacement import plan_replacement
-from delta_ops.transaction.table_change import DefineTable
 
 IfExists = Literal["error", "ignore", "replace"]
 
@@ -119,43 +116,6 @@ def create_table(
         user_metadata=user_metadata,
         counts_files=False,
     )
-
-
-def define_table(
-    transaction: Transaction,
-    columns: StructType,
-    *,
-    partition_by: Sequence[str] = (),
-    cluster_by: Sequence[str] = (),
-    properties: Mapping[str, str] | None = None,
-    name: str | None = None,
-    description: str | None = None,
-) -> None:
-    """Create the table in a transaction, or replace its definition; existing rows stay.
-
-    Args:
-        columns: The columns. The other arguments are as for `create_table`.
-
-    Raises:
-        InvalidRequestError: The definition is invalid.
-    """
-    definition = DefineTable(
-        schema=columns,
-        created_ms=transaction.clock(),
-        partition_by=partition_by,
-        properties=properties or {},
-        name=name,
-        description=description,
-    )
-    transaction.change_table(definition)
-    for rule in transaction.definition.row_rules:
-        if isinstance(rule, Check):
-            validate_constraint(transaction, rule)
-    made, table = transaction.definition, transaction.log.uri
-    if cluster_by or made.has("clustering"):
-        transaction.set_clustering(
-            find_clustering(cluster_by, made.schema, made.partition_columns, table)
-        )
 
 
 def _remove_rows(transaction: Transaction) -> None:

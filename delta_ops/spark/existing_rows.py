@@ -17,10 +17,10 @@ from delta_ops.log import Snapshot
 from delta_ops.protocol.expression.quotes import condition_of_constants
 from delta_ops.protocol.row_rules import Check, NotNull
 from delta_ops.protocol.table_definition import TableDefinition
-from delta_ops.spark.empty_rows import empty_rows
 from delta_ops.spark.expressions.analysis import analyze
 from delta_ops.spark.read.read import read_files
 from delta_ops.spark.row_checks import counts_of, expression_checks, null_checks
+from delta_ops.spark.schema import empty_rows
 from delta_ops.spark.session.failures import translating_failures
 from delta_ops.spark.session.variables import escape_variables
 

@@ -30,10 +30,10 @@ from delta_ops.protocol.row_rules import (
 from delta_ops.protocol.schema import ArrayType, DataType, MapType, StructType
 from delta_ops.protocol.schema.char_types import CharLengths, length_limits
 from delta_ops.protocol.table_definition import TableDefinition
-from delta_ops.spark.empty_rows import empty_rows
 from delta_ops.spark.expressions.analysis import why_unusable
 from delta_ops.spark.expressions.columns import named_column, quote
 from delta_ops.spark.generated_columns import generated_text
+from delta_ops.spark.schema import empty_rows
 from delta_ops.spark.session.variables import escape_variables
 
 _IsBroken = Callable[[Column], Column]

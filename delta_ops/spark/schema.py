@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as spark_types
 
 from delta_ops.errors import InvalidRequestError
@@ -34,7 +35,8 @@ from delta_ops.protocol.schema import (
 from delta_ops.protocol.schema.arrow_types import MAX_LEVELS, levels
 from delta_ops.protocol.schema.field_metadata import column_metadata
 from delta_ops.protocol.values.literals import is_comparable
-from delta_ops.spark.versions import VARIANTS, require_installed
+from delta_ops.spark.java_classes import java_class
+from delta_ops.spark.versions import VARIANTS, is_connect, require_installed
 
 _COMMENT = "comment"
 _EXISTS_DEFAULT = "EXISTS_DEFAULT"
@@ -192,3 +194,19 @@ def _nullable_type(data_type: DataType, metadata: Sequence[str]) -> DataType:
             )
             return MapType(key_type, value_type, True)
     return data_type
+
+
+def empty_rows(spark: SparkSession, schema: StructType) -> DataFrame:
+    """Create a DataFrame with these columns and no rows.
+
+    On a classic session it is created in the JVM: `createDataFrame` would send the rows from
+    Python, which takes longer.
+    """
+    columns = spark_schema_from_schema(schema)
+    if is_connect(spark):
+        return spark.createDataFrame([], columns)
+    jvm: Any = spark._jvm
+    in_jvm = java_class(jvm, "org.apache.spark.sql.types.DataType").fromJson(columns.json())
+    session: Any = spark._jsparkSession
+    no_rows = java_class(jvm, "java.util.ArrayList")()
+    return DataFrame(session.createDataFrame(no_rows, in_jvm), spark)

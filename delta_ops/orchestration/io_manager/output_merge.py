@@ -15,10 +15,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from delta_ops.ddl.create import define_table
 from delta_ops.errors import InvalidRequestError, UnknownColumnError
 from delta_ops.orchestration.io_manager.merge_settings import MergeClause, MergeSettings
 from delta_ops.orchestration.io_manager.type_handlers import is_spark_data, schema_of_rows
+from delta_ops.planning.definition import define_table
 from delta_ops.protocol.expression import parse_expression
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.predicate.text import predicate_text

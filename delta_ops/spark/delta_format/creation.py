@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from delta_ops.errors import TableExistsError
 from delta_ops.events import ignore
 from delta_ops.log import DeltaLog
-from delta_ops.protocol.columns.clustering import find_clustering
+from delta_ops.planning.definition import define_table
 from delta_ops.protocol.schema import StructType
 from delta_ops.spark.engine import SparkEngine, engine_of
 from delta_ops.spark.read.stale_reads import refuse_stale_rows
@@ -22,7 +22,6 @@ from delta_ops.spark.session.settings import default_properties, session_setting
 from delta_ops.spark.write.data_files import BY_TABLE, FileSettings
 from delta_ops.transaction import Transaction, begin
 from delta_ops.transaction.requests import RecordedOperation, WriteRequest
-from delta_ops.transaction.table_change import DefineTable
 from delta_ops.transaction.write import transaction_on, write_rows
 
 
@@ -109,22 +108,14 @@ def create_empty(df: DataFrame, log: DeltaLog, new: NewTable) -> None:
 
 
 def _define(transaction: Transaction, columns: StructType, new: NewTable) -> None:
-    transaction.change_table(
-        DefineTable(
-            schema=columns,
-            created_ms=transaction.clock(),
-            partition_by=new.partition_by,
-            properties=new.properties,
-            description=new.comment,
-        )
+    define_table(
+        transaction,
+        columns,
+        partition_by=new.partition_by,
+        cluster_by=new.cluster_by,
+        properties=new.properties,
+        description=new.comment,
     )
-    made = transaction.definition
-    if new.cluster_by or made.has("clustering"):
-        transaction.set_clustering(
-            find_clustering(
-                new.cluster_by, made.schema, made.partition_columns, transaction.log.uri
-            )
-        )
 
 
 def _parameters(transaction: Transaction, new: NewTable) -> Mapping[str, object]:

@@ -27,7 +27,7 @@ _Step = Literal["nothing", "name", "create", "replace"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claims:
-    """What a statement says about a table; an existing table must have it to get the name."""
+    """The clauses of a statement. An existing table that gets the name must match them."""
 
     columns: StructType | None = None
     partition_by: Sequence[str] = ()
@@ -128,7 +128,7 @@ def _validate_claims(spark: SparkSession, place: Place, log: DeltaLog, claims: C
 
 def _compare_claims(claims: Claims, snapshot: Snapshot) -> list[tuple[str, object, object]]:
     """Clauses with the value of the statement and the value of the table."""
-    known = snapshot.metadata.configuration
+    known = {_property(name): value for name, value in snapshot.metadata.configuration.items()}
     clusters = [
         name_of_path(logical_path(each, snapshot.schema)) for each in snapshot.clustering_columns
     ]
@@ -137,10 +137,15 @@ def _compare_claims(claims: Claims, snapshot: Snapshot) -> list[tuple[str, objec
         ("CLUSTER BY", _lower(claims.cluster_by), _lower(clusters)),
         ("COMMENT", claims.comment, snapshot.metadata.description),
         *(
-            (f"TBLPROPERTIES of {name!r}", value, known.get(name))
+            (f"TBLPROPERTIES of {name!r}", value, known.get(_property(name)))
             for name, value in claims.properties.items()
         ),
     ]
+
+
+def _property(name: str) -> str:
+    """Only Delta's own properties are found whatever their case."""
+    return name.lower() if name.lower().startswith("delta.") else name
 
 
 def _lower(names: Sequence[str]) -> list[str]:

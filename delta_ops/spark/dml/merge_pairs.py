@@ -25,10 +25,10 @@ from delta_ops.spark.dml.merge_planning import MergePlan
 from delta_ops.spark.dml.merge_rows import assign_updates, evolve
 from delta_ops.spark.dml.merge_source import SOURCE_ROW, Covered
 from delta_ops.spark.dml.touched_files import name_touched
-from delta_ops.spark.empty_rows import empty_rows
 from delta_ops.spark.expressions.columns import named_column
 from delta_ops.spark.read.file_index import ROW_NUMBER
 from delta_ops.spark.read.read import NUMBER, read_numbered
+from delta_ops.spark.schema import empty_rows
 from delta_ops.spark.session import jobs
 from delta_ops.transaction.row_changes import TouchedFile
 

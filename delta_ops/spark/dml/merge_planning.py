@@ -31,10 +31,9 @@ from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.spark.assignments import are_stable
 from delta_ops.spark.dml.merge_clauses import PlannedClause, Sides, plan_clause
 from delta_ops.spark.dml.merge_source import Covered, Key, cover
-from delta_ops.spark.empty_rows import empty_rows
 from delta_ops.spark.expressions.columns import named_column
 from delta_ops.spark.expressions.conditions import SparkCondition, validate_condition
-from delta_ops.spark.schema import data_schema_from_spark, describe
+from delta_ops.spark.schema import data_schema_from_spark, describe, empty_rows
 from delta_ops.spark.session.progress import OnTasks, tasks_reporter
 from delta_ops.transaction import Transaction
 from delta_ops.transaction.mutability import validate_assigned

@@ -25,7 +25,6 @@ from delta_ops.spark.dml.changed_rows import (
     write_changed,
 )
 from delta_ops.spark.dml.touched_files import MATCHES, find_touched, mark_matching
-from delta_ops.spark.empty_rows import empty_rows
 from delta_ops.spark.expressions.analysis import validate_of_one_row
 from delta_ops.spark.expressions.columns import named_column
 from delta_ops.spark.expressions.conditions import (
@@ -34,6 +33,7 @@ from delta_ops.spark.expressions.conditions import (
     validate_names,
 )
 from delta_ops.spark.read.read import read_numbered
+from delta_ops.spark.schema import empty_rows
 from delta_ops.spark.session.call_sites import omitting_call_sites
 from delta_ops.transaction import Transaction
 from delta_ops.transaction.mutability import validate_assigned

@@ -41,11 +41,11 @@ from delta_ops.protocol.schema import (
     StructType,
     leaves,
 )
-from delta_ops.spark.empty_rows import empty_rows
 from delta_ops.spark.expressions.analysis import analyze, reason_of
 from delta_ops.spark.expressions.column_text import sql_of
 from delta_ops.spark.expressions.columns import matches
 from delta_ops.spark.expressions.lists_of_texts import reads_lists_otherwise
+from delta_ops.spark.schema import empty_rows
 from delta_ops.spark.session.session import session_time_zone
 from delta_ops.spark.session.variables import escape_variables, names_like_variables
 from delta_ops.spark.versions import is_connect

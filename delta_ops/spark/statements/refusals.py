@@ -56,15 +56,10 @@ _UNSUPPORTED = (
         "ANALYZE TABLE has no DELTA STATISTICS; call "
         "delta_ops.maintenance.backfill_statistics(path)",
     ),
-    *(
-        _Unsupported(
-            (word,),
-            ("CLONE",),
-            "a clone that copies files is not supported; write SHALLOW CLONE, or copy the rows "
-            "with CREATE TABLE ... AS SELECT",
-        )
-        for word in ("CREATE", "REPLACE")
-    ),
+)
+_CLONES = (
+    "a clone that copies files is not supported; write SHALLOW CLONE, or copy the rows with "
+    "CREATE TABLE ... AS SELECT"
 )
 _ONLY_DELTA = {
     nodes.Optimize: "OPTIMIZE",
@@ -96,10 +91,10 @@ def refusal_of(
     except UnclearError:
         return None
     for each in _UNSUPPORTED if is_syntax_error else ():
-        if "CLONE" in each.words and "SHALLOW" in words:
-            continue
         if _begins(words, each.start) and (not each.words or _contains(words, each.words)):
             return each.reason
+    if is_syntax_error and _clones_files(words):
+        return _CLONES
     statement = parse(text, quotes)
     describes = isinstance(statement, nodes.DescribeHistory | nodes.DescribeDetail)
     if statement is None or is_delta(statement.target) or not (is_syntax_error or describes):
@@ -115,6 +110,15 @@ def _refuse_other_tables(statement: Statement) -> str | None:
         f"{statement.target.text} is not a Delta table, and {name} is a statement for Delta tables "
         "only; check the name, or give the path as delta.`/path`"
     )
+
+
+def _clones_files(words: Sequence[str]) -> bool:
+    """Whether the word CLONE follows the name of a new table, without SHALLOW."""
+    if words[:1] not in (["CREATE"], ["REPLACE"]) or "TABLE" not in words or "CLONE" not in words:
+        return False
+    table, clone = words.index("TABLE"), words.index("CLONE")
+    before = words[clone - 1]
+    return clone > table + 1 and before not in ("SHALLOW", "EXISTS", ".", "(", ",", "AS")
 
 
 def _begins(words: Sequence[str], start: Sequence[str]) -> bool:

@@ -126,7 +126,7 @@ def sql_with_delta(
         reason = refusal_of(text, _quotes(spark), is_delta, is_syntax_error=is_syntax)
         if reason is None:
             raise
-        raise AnalysisException(reason) from error
+        raise (ParseException if is_syntax else AnalysisException)(reason) from error
 
 
 _RUNNER = "delta_ops.tables.statements.run"

@@ -29,12 +29,11 @@ from delta_ops.protocol.schema import (
     StructType,
 )
 from delta_ops.protocol.table_definition import TableDefinition
-from delta_ops.spark.empty_rows import empty_rows
 from delta_ops.spark.expressions.analysis import why_unusable
 from delta_ops.spark.expressions.columns import named_column, parse_physical_text, physical_text
 from delta_ops.spark.partitioning import fill_empty
 from delta_ops.spark.row_checks import RowCheck
-from delta_ops.spark.schema import spark_schema_from_schema
+from delta_ops.spark.schema import empty_rows, spark_schema_from_schema
 from delta_ops.spark.session.variables import escape_variables
 
 _SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"

@@ -24,6 +24,7 @@ from delta_ops.protocol.schema import CURRENT_DEFAULT, StructField
 from delta_ops.protocol.schema.char_types import SQL_TYPE
 from delta_ops.protocol.schema.column_names import name_of_path
 from delta_ops.protocol.schema.type_text import type_text
+from delta_ops.spark.delta_format.catalog_entries import find_place
 from delta_ops.spark.delta_format.named_tables import Claims
 from delta_ops.spark.delta_format.options import instant_of
 from delta_ops.spark.expressions.columns import quote
@@ -267,7 +268,7 @@ def _create_statement(table: Table, target: nodes.Target, snapshot: Snapshot) ->
     if snapshot.clustering_columns:
         paths = (logical_path(each, snapshot.schema) for each in snapshot.clustering_columns)
         yield f"CLUSTER BY ({', '.join(map(name_of_path, paths))})"
-    if table.name is not None:
+    if table.name is not None and not _is_managed(table, target):
         yield f"LOCATION {_literal(spark_path(table.log.storage, ''))}"
     if metadata.description is not None:
         yield f"COMMENT {_literal(metadata.description)}"
@@ -277,6 +278,11 @@ def _create_statement(table: Table, target: nodes.Target, snapshot: Snapshot) ->
             for key, value in sorted(metadata.configuration.items())
         )
         yield f"TBLPROPERTIES (\n  {pairs})"
+
+
+def _is_managed(table: Table, target: nodes.Target) -> bool:
+    place = find_place(table.spark, target.parts)
+    return place is not None and place.is_managed
 
 
 def _column(field: StructField) -> str:

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
-from pyspark.sql.types import DataType, StructField
+from pyspark.sql.types import DataType
 
 import delta_ops.spark as ds
 from delta_ops.errors import InvalidRequestError
-from delta_ops.protocol.schema import CURRENT_DEFAULT
+from delta_ops.protocol.schema import CURRENT_DEFAULT, StructType
 from delta_ops.protocol.schema.changes import find_by_path
 from delta_ops.protocol.schema.column_names import path_of_name
 from delta_ops.spark.delta_format.calls import Calls
 from delta_ops.spark.delta_format.named_writes import name_columns
 from delta_ops.spark.delta_format.writers import save
 from delta_ops.spark.expressions.columns import quote
+from delta_ops.spark.schema import spark_schema_from_schema
 from delta_ops.spark.session.settings import reset_txn, session_settings, txn_of
 from delta_ops.spark.statements import nodes
 from delta_ops.spark.statements.dml_grammar import DEFAULT
@@ -96,19 +98,19 @@ def _values(table: Table, assignments: nodes.Assignments) -> dict[str, str]:
     values = dict(assignments)
     if len(values) < len(assignments):
         raise InvalidRequestError(f"{table.log.uri}: a column is set twice; set it once")
-    return {
-        column: _default_of(table, column) if value.upper() == DEFAULT else value
-        for column, value in values.items()
-    }
+    defaults = [column for column, value in values.items() if value.upper() == DEFAULT]
+    if not defaults:
+        return values
+    schema = table.log.snapshot().schema
+    return values | {column: _default_of(table, schema, column) for column in defaults}
 
 
-def _default_of(table: Table, column: str) -> str:
+def _default_of(table: Table, schema: StructType, column: str) -> str:
     """The default of a column as SQL; NULL if it has none.
 
     Raises:
         InvalidRequestError: There is no such column, or its values are always computed.
     """
-    schema = table.log.snapshot().schema
     path = path_of_name(column, schema)
     if len(path) > 1 and path[0].lower() not in schema.fields_by_lower_name:
         path = path[1:]  # the alias of the table
@@ -156,20 +158,22 @@ def _add_clause(
 
 
 def _insert(table: Table, statement: nodes.Insert) -> DataFrame:
+    snapshot = table.log.snapshot()
+    _validate_partition(table, snapshot.partition_columns, statement)
     if statement.value_rows:
-        statement = _put_defaults(table, statement)
+        statement = _put_defaults(table, snapshot.schema, statement)
     rows = table.query(statement.query)
-    columns = [each.name for each in table.log.snapshot().schema.fields]
+    columns = [each.name for each in snapshot.schema.fields]
     fixed = {name: value for name, value in statement.partition if value is not None}
-    _validate_partition(table, statement)
     if not statement.is_by_name:
         names = statement.columns or tuple(
             each for each in columns if each.lower() not in {name.lower() for name in fixed}
         )
         rows = name_columns(rows, names, table.log.uri)
-    types = {each.name.lower(): each.dataType for each in _columns_of_spark(table)}
+    types = spark_schema_from_schema(snapshot.schema) if fixed else ()
+    by_name = {each.name.lower(): each.dataType for each in types}
     for name, value in fixed.items():
-        rows = rows.withColumn(name, _fixed_value(name, value, types[name.lower()]))
+        rows = rows.withColumn(name, _fixed_value(name, value, by_name[name.lower()]))
     options = {"path": ("path", table.path)}
     condition = statement.replace_where
     if statement.overwrites and fixed and not _replaces_dynamically(table, statement):
@@ -180,10 +184,6 @@ def _insert(table: Table, statement: nodes.Insert) -> DataFrame:
     calls = Calls(mode="overwrite" if replaces else "append", options=options)
     save(rows, calls, None, table.storage_options)
     return table.nothing()
-
-
-def _columns_of_spark(table: Table) -> list[StructField]:
-    return ds.read(table.spark, table.log).schema.fields
 
 
 def _fixed_value(column: str, value: str, data_type: DataType) -> Column:
@@ -201,8 +201,10 @@ def _replaces_dynamically(table: Table, statement: nodes.Insert) -> bool:
     return is_open and session_settings(table.spark).overwrites_dynamically
 
 
-def _validate_partition(table: Table, statement: nodes.Insert) -> None:
-    known = {each.lower() for each in table.log.snapshot().partition_columns}
+def _validate_partition(
+    table: Table, partition_columns: Sequence[str], statement: nodes.Insert
+) -> None:
+    known = {each.lower() for each in partition_columns}
     given = [name.lower() for name, _ in statement.partition]
     others = [name for name, _ in statement.partition if name.lower() not in known]
     if others:
@@ -219,11 +221,11 @@ def _equals(column: str, value: str) -> str:
     return f"{name} IS NULL" if value.upper() == "NULL" else f"{name} = {value}"
 
 
-def _put_defaults(table: Table, statement: nodes.Insert) -> nodes.Insert:
+def _put_defaults(table: Table, schema: StructType, statement: nodes.Insert) -> nodes.Insert:
     """Replace DEFAULT in VALUES; a column of which all values are DEFAULT is left out."""
     fixed = {name.lower() for name, value in statement.partition if value is not None}
     columns = statement.columns or tuple(
-        each.name for each in table.log.snapshot().schema.fields if each.name.lower() not in fixed
+        each.name for each in schema.fields if each.name.lower() not in fixed
     )
     if statement.is_by_name or any(len(row) != len(columns) for row in statement.value_rows):
         raise InvalidRequestError(
@@ -233,11 +235,15 @@ def _put_defaults(table: Table, statement: nodes.Insert) -> nodes.Insert:
     if len({each.lower() for each in columns}) < len(columns):
         raise InvalidRequestError(f"{table.log.uri}: a column is named twice; name it once")
     by_column = dict(zip(columns, zip(*statement.value_rows, strict=True), strict=True))
-    kept = {
-        column: [_default_of(table, quote(column)) if v.upper() == DEFAULT else v for v in values]
-        for column, values in by_column.items()
-        if any(value.upper() != DEFAULT for value in values)
-    }
+    kept: dict[str, list[str]] = {}
+    for column, values in by_column.items():
+        if any(value.upper() != DEFAULT for value in values):
+            default = (
+                _default_of(table, schema, quote(column))
+                if DEFAULT in map(str.upper, values)
+                else ""
+            )
+            kept[column] = [default if v.upper() == DEFAULT else v for v in values]
     if not kept:
         raise InvalidRequestError(
             f"{table.log.uri}: a row of defaults only is not supported; write the value of one "

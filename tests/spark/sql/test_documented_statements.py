@@ -143,6 +143,20 @@ def test_a_documented_statement_is_refused_with_its_reason(text: str, reason: st
     assert reason in found
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CREATE TABLE clone (a INT",
+        "CREATE TABLE IF NOT EXISTS clone (a INT",
+        "CREATE TABLE db.clone (a INT",
+        "CREATE TABLE t (a INT, clone INT",
+        "CREATE TABLE t AS clone SELECT",
+    ],
+)
+def test_clone_as_a_name_is_left_to_spark(text: str) -> None:
+    assert refusal_of(text, Quotes(), lambda _: True, is_syntax_error=True) is None
+
+
 @pytest.mark.parametrize(("text", "number"), PINNED.items())
 def test_a_documented_query_names_a_version(text: str, number: int) -> None:
     found: list[Travel | ChangesAt] = []

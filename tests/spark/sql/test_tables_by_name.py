@@ -171,13 +171,19 @@ def test_a_name_is_given_to_an_existing_table_if_the_statement_agrees(
     delta: SparkSession, tmp_path: Path
 ) -> None:
     rows = delta.sql("SELECT 1L AS id, 'a' AS p")
-    ds.write(rows, tmp_path / "x", partition_by=["p"], configuration={"a": "b"})
+    ds.write(
+        rows,
+        tmp_path / "x",
+        partition_by=["p"],
+        configuration={"a": "b", "delta.appendOnly": "true"},
+    )
     place = f"USING delta LOCATION '{tmp_path}/x'"
     for clauses in (
         f"(id INT, p STRING) {place}",
         f"{place} PARTITIONED BY (id)",
         f"{place} CLUSTER BY (id)",
         f"{place} TBLPROPERTIES ('a' = 'c')",
+        f"{place} TBLPROPERTIES ('A' = 'b')",
         f"{place} COMMENT 'c'",
         f"{place} AS SELECT 1 AS a",
     ):
@@ -186,12 +192,35 @@ def test_a_name_is_given_to_an_existing_table_if_the_statement_agrees(
         assert not delta.catalog.tableExists("named")
     delta.sql(
         f"CREATE TABLE named (id BIGINT, p STRING) {place} PARTITIONED BY (p) "
-        "TBLPROPERTIES ('a' = 'b')"
+        "TBLPROPERTIES ('a' = 'b', 'DELTA.APPENDONLY' = 'true')"
     )
     assert found(delta.table("named")) == [(1, "a")]
     assert delta.catalog.getTable("named").tableType == "EXTERNAL"
     delta.sql("DROP TABLE named")
     assert DeltaLog(tmp_path / "x").snapshot().version == 0
+
+
+@FULL
+def test_the_statement_of_a_managed_table_has_no_location(delta: SparkSession) -> None:
+    delta.sql("CREATE TABLE t (a INT) USING delta")
+    (statement,) = delta.sql("SHOW CREATE TABLE t").first() or ("",)
+    assert "LOCATION" not in statement
+    delta.sql("DROP TABLE t")
+    delta.sql(statement)
+    assert delta.catalog.getTable("t").tableType == "MANAGED"
+
+
+@FULL
+def test_a_stream_creates_no_table_with_a_constraint_on_an_unknown_column(
+    delta: SparkSession, place: Path, tmp_path: Path
+) -> None:
+    rows = delta.readStream.format("rate").load()
+    writer = rows.writeStream.option("delta.constraints.positive", "price > 0")
+    writer = writer.option("checkpointLocation", str(tmp_path / "c")).format("delta")
+    with pytest.raises(InvalidRequestError, match="names the column price, which does not exist"):
+        writer.toTable("t")
+    assert not delta.catalog.tableExists("t")
+    assert not place.exists()
 
 
 @FULL
