@@ -132,6 +132,8 @@ def schema_command(
         show_json(json.loads(snapshot.metadata.schema_string))
         return
     show_columns(snapshot, arrow=arrow)
+    if export is not None:
+        say(f"Wrote these columns to {export}.")
 
 
 @click.command("changes")

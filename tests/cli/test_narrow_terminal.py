@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 import delta_ops.arrow as da
 from tests.cli.terminals import text_shown
@@ -49,6 +50,14 @@ def test_the_columns_are_shown_where_no_row_is_found(tmp_path: Path) -> None:
     da.delete(tmp_path)
     assert lines_seen("head", tmp_path)[0].split() == ["id", "text"]
     assert lines_seen("head", tmp_path, "--columns", "text")[0].split() == ["text"]
+
+
+def test_a_schema_that_is_exported_names_its_file(tmp_path: Path) -> None:
+    da.write(tmp_path / "t", pa.table({"id": [1]}))
+    exported = tmp_path / "t.parquet"
+    shown = lines_seen("schema", tmp_path / "t", "--export", exported)
+    assert "".join(shown[-2:]).replace("\n", "").endswith(f"{exported}.")
+    assert pq.read_schema(exported).names == ["id"]
 
 
 def test_a_value_that_is_missing_looks_unlike_an_empty_text(tmp_path: Path) -> None:
