@@ -30,10 +30,17 @@ from delta_ops.protocol.predicate import TRUE, Or, Predicate
 from delta_ops.protocol.schema import BINARY, STRING, ColumnPath, StructType, find_field
 from delta_ops.protocol.schema.char_types import char_length
 from delta_ops.protocol.table_definition import TableDefinition
+from delta_ops.transaction.requests import ClauseKind
 
 Side = Literal["target", "source"]
 TARGET: Side = "target"
 SOURCE: Side = "source"
+SIDES: Mapping[ClauseKind, Sequence[Side]] = {
+    "matched": (TARGET, SOURCE),
+    "not matched": (SOURCE,),
+    "not matched by source": (TARGET,),
+}
+"""The sides that have a row, for each kind of clause."""
 NO_KEYS: Mapping[str, int] = MappingProxyType({})
 """No keys of `unmatchable_keys`."""
 

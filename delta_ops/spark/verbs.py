@@ -8,7 +8,7 @@ from typing import Any, Unpack
 from pyspark.sql import Column, DataFrame, SparkSession
 
 from delta_ops.arguments import shares_options, validate_arguments
-from delta_ops.errors import InvalidRequestError
+from delta_ops.errors import InvalidRequestError, naming_table
 from delta_ops.protocol.expression import Expression
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.spark.engine import SparkEngine, engine_of
@@ -167,7 +167,7 @@ def update(
 def merge(
     target: Target,
     source: DataFrame,
-    predicate: str | Expression | Column,
+    predicate: Predicate | Expression | Column | str,
     **options: Unpack[requests.MergeOptions],
 ) -> Merge:
     """Begin a merge of rows into a table; add clauses to it, then call `execute`.
@@ -182,9 +182,9 @@ def merge(
     Args:
         target: Location of the table, or a transaction to add to and commit.
         source: Rows to merge.
-        predicate: Condition for a match of a target row and a source row: a Spark SQL string, an
-            expression or a Column. Files are skipped if it has equalities of target and source
-            columns, joined by AND.
+        predicate: Condition for a match of a target row and a source row: a Spark SQL string, a
+            predicate, an expression or a Column. Files are skipped if it has equalities of target
+            and source columns, joined by AND.
 
     Examples:
         >>> rows = spark.sql("SELECT 3L AS id, 'LU' AS country, 35D AS price")
@@ -195,7 +195,8 @@ def merge(
     engine = SparkEngine(source.sparkSession)
     if source.isStreaming:
         raise InvalidRequestError("merge a streaming DataFrame batch by batch with foreachBatch")
-    condition = engine.parse_condition(predicate)
+    with naming_table(requests.name_of(target)):
+        condition = engine.parse_condition(predicate)
     return Merge(
         engine, requests.MergeRequest(target=target, source=source, predicate=condition, **options)
     )

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.readwriter import DataFrameReader, DataFrameWriter
 
 import delta_ops.spark as ds
-from delta_ops import DeltaLog
+from delta_ops import DeltaLog, ddl
 from delta_ops.errors import InvalidRequestError, TableExistsError, TableNotFoundError
 from tests.spark.frames import files_under
 
@@ -304,6 +304,10 @@ def test_changes_are_read(tmp_path: Path, delta: SparkSession) -> None:
     ]
     with pytest.raises(InvalidRequestError, match="versionAsOf"):
         changes.option("versionAsOf", 0).load(str(tmp_path))
+    ddl.set_properties(tmp_path, {"delta.enableChangeDataFeed": "false"})
+    cure = r"on from version 0 to 1, so end with option\(\"endingVersion\", \"1\"\)"
+    with pytest.raises(InvalidRequestError, match=cure):
+        load(delta, tmp_path, readChangeFeed="true", startingVersion=0)
     with pytest.raises(InvalidRequestError, match="readChangeFeed"):
         load(delta, tmp_path, startingVersion=0)
 

@@ -287,5 +287,7 @@ def test_a_merge_takes_conditions_of_enums(
     merge = ds.merge(root, source, (sf.col("id") == sf.col("k")) & state)
     merge.when_matched_update({"id": "k + 10"}, sf.col("source.q") == State.NEW).execute()
     assert sorted(da.to_table(root)["id"].to_pylist()) == [2, 11]
-    with pytest.raises(InvalidRequestError, match="give a string, an expression"):
-        ds.merge(root, source, col("p") == State.NEW)  # type: ignore[arg-type]
+    by_predicate = ds.merge(root, source, "id = k").when_matched_delete(col("q") == "old")
+    assert by_predicate.execute().metrics["numTargetRowsDeleted"] == 1
+    with pytest.raises(InvalidRequestError, match=r"give a predicate .*, a Column, or a string"):
+        ds.merge(root, source, 5)  # type: ignore[arg-type]

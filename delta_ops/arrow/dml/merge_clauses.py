@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from delta_ops.arrow.assignments import Assignments, nodes_of, plan_assignments
 from delta_ops.arrow.expressions.evaluation import Rows, evaluate_condition, scatter
 from delta_ops.planning.assigned_columns import assigned_values, taken_columns
-from delta_ops.planning.merge_columns import SOURCE, TARGET, MergeColumns, Side
+from delta_ops.planning.merge_columns import SIDES, MergeColumns
 from delta_ops.protocol.arrow_values import FALSE_SCALAR, scalar
 from delta_ops.protocol.expression.nodes import Column, Node, columns_of
 from delta_ops.protocol.expression.quotes import validate_condition
@@ -20,13 +20,6 @@ from delta_ops.protocol.expression.time_functions import bind_time
 from delta_ops.protocol.schema import StructType
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.transaction.requests import Action, Clause, ClauseKind
-
-SIDES: Mapping[ClauseKind, Sequence[Side]] = {
-    "matched": (TARGET, SOURCE),
-    "not matched": (SOURCE,),
-    "not matched by source": (TARGET,),
-}
-"""The sides that have a row, for each kind of clause."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

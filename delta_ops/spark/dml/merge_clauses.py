@@ -24,7 +24,7 @@ from delta_ops.protocol.expression.resolution import Find
 from delta_ops.protocol.schema import StructType
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.spark.assignments import Assigned, assigned_columns, fit_values
-from delta_ops.spark.expressions.analysis import reason_of, validate_of_one_row
+from delta_ops.spark.expressions.analysis import reason_of, validate_values
 from delta_ops.spark.expressions.columns import named_column, quote
 from delta_ops.spark.expressions.conditions import (
     SparkCondition,
@@ -111,7 +111,7 @@ def plan_clause(
     Args:
         clause: The clause of the request.
         sides: Columns of both sides.
-        find: Finds a column of either side.
+        find: Finds a column of the sides that have a row in this clause.
         definition: The table after the merge.
         table: For messages.
         unmatchable: Minimum length of inserted keys, by column. A shorter key would match no
@@ -143,7 +143,7 @@ def plan_clause(
                 sides.source_schema,
                 is_whole=is_update,
             )
-            validate_of_one_row(columns, rows, table)
+            validate_values(columns, rows, table, find)
             for name, value in columns.items():
                 _validate_alias(value, f"value of {name}", clause, sides, table)
         keys = NO_KEYS if is_update else unmatchable

@@ -13,6 +13,7 @@ from delta_ops.log import Snapshot
 from delta_ops.planning.assigned_columns import new_columns
 from delta_ops.planning.merge_columns import (
     NO_KEYS,
+    SIDES,
     MergeColumns,
     SplitCondition,
     implied_on_target,
@@ -131,13 +132,13 @@ def plan_merge(
         target_alias=request.target_alias,
         source_alias=request.source_alias,
     )
-    find = columns.finder()
-    validate_condition(condition, sides.rows_of("matched"), table, find)
+    validate_condition(condition, sides.rows_of("matched"), table, columns.finder())
     expression = condition.expression_in(spark, (definition.schema, source_schema))
     keys = None if expression is None else _split(expression, columns, transaction.clock())
     unmatchable = NO_KEYS if keys is None else unmatchable_keys(keys.keys, columns, definition)
     planned = [
-        plan_clause(each, sides, find, definition, table, unmatchable) for each in request.clauses
+        plan_clause(each, sides, columns.finder(SIDES[each.kind]), definition, table, unmatchable)
+        for each in request.clauses
     ]
     of_rows = [
         each

@@ -25,7 +25,7 @@ from delta_ops.spark.dml.changed_rows import (
     write_changed,
 )
 from delta_ops.spark.dml.touched_files import MATCHES, find_touched, mark_matching
-from delta_ops.spark.expressions.analysis import validate_of_one_row
+from delta_ops.spark.expressions.analysis import validate_values
 from delta_ops.spark.expressions.columns import named_column
 from delta_ops.spark.expressions.conditions import (
     Condition,
@@ -72,11 +72,12 @@ def plan_update(
     schema = definition.schema
     condition = condition_of(request.predicate, spark, schema, transaction.clock(), table, alias)
     values = values_by_path(request.assignments, alias, schema)
-    validate_names(values.values(), spark, finder_with_alias(schema, alias))
+    find = finder_with_alias(schema, alias)
+    validate_names(values.values(), spark, find)
     columns = assigned_columns(values, schema, named_column, table)
     validate_assigned(columns, schema, table)
     empty = condition.apply_alias(empty_rows(spark, schema))
-    validate_of_one_row(columns, empty, table)
+    validate_values(columns, empty, table, find)
     assigned = fit_values(columns, empty, definition, table, is_update=True)
     return PlannedUpdate(spark, condition, assigned, empty)
 

@@ -17,8 +17,11 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import BooleanType, NumericType
 
-from delta_ops.errors import InvalidRequestError
-from delta_ops.spark.versions import is_connect
+from delta_ops.errors import InvalidRequestError, naming_table
+from delta_ops.protocol.expression.resolution import Find
+from delta_ops.protocol.schema import ColumnPath
+from delta_ops.protocol.schema.column_names import split_name
+from delta_ops.spark.versions import condition_of, is_connect
 
 _OF_SESSION = frozenset(
     {
@@ -43,6 +46,8 @@ _SHOWS_TIME = re.compile(r"current_|\b(now|curdate|localtimestamp|unix_timestamp
 """Spark's display of an expression that may contain a function of `_OF_TIME`."""
 _NUMBERS = frozenset({"boolean", "byte", "short", "integer", "long", "float", "double"})
 """Spark types by name. Decimals are missing here, because their names include the precision."""
+_KEYS_OF_NAMES = {"UNRESOLVED_COLUMN": "objectName", "AMBIGUOUS_REFERENCE": "name"}
+"""The parameter with the name of the column, for conditions of Spark's errors."""
 _MORE_ROWS = "it depends on more than one row"
 _UNSTABLE = "it is not deterministic"
 
@@ -53,6 +58,8 @@ class Analyzed:
 
     obstacle: str = ""
     """Why the expression is unusable; empty if it is usable."""
+    unknown: ColumnPath | None = None
+    """The column that Spark does not find, or finds twice, if that is the obstacle."""
     is_stable: bool = False
     """Whether each evaluation is known to give the same result."""
     is_constant: bool = False
@@ -71,7 +78,7 @@ def analyze(column: Column, rows: DataFrame, *, must_be_true: bool = False) -> A
         selected = rows.select(column)
         fields = selected.schema.fields
     except (PySparkException, Py4JJavaError) as error:
-        return Analyzed(obstacle=_why_not_understood(error))
+        return Analyzed(obstacle=_why_not_understood(error), unknown=_unknown_column(error))
     if must_be_true and [type(field.dataType) for field in fields] != [BooleanType]:
         return Analyzed(obstacle="it is not a condition")
     if is_connect(rows.sparkSession):
@@ -90,20 +97,23 @@ def analyze(column: Column, rows: DataFrame, *, must_be_true: bool = False) -> A
     )
 
 
-def validate_of_one_row(columns: Mapping[str, Column], rows: DataFrame, table: str) -> None:
-    """Reject new values that depend on more than one row, such as windows and aggregates.
+def validate_values(columns: Mapping[str, Column], rows: DataFrame, table: str, find: Find) -> None:
+    """Reject new values that use unknown columns, or depend on more than one row.
 
-    Such values would depend on the choice of files that are rewritten together.
+    Windows and aggregates would depend on the choice of files that are rewritten together.
 
     Args:
         columns: The values, by assigned column.
         rows: Any DataFrame with the columns that the values may use.
         table: For the message.
+        find: Finds these columns.
 
     Raises:
         InvalidRequestError: Names the column.
     """
-    if analyze(sf.struct(*columns.values()), rows).obstacle in ("", _UNSTABLE):
+    found = analyze(sf.struct(*columns.values()), rows)
+    validate_known(found, find, table)
+    if found.obstacle in ("", _UNSTABLE):
         return
     for name, column in columns.items():
         if analyze(column, rows).obstacle == _MORE_ROWS:
@@ -111,6 +121,13 @@ def validate_of_one_row(columns: Mapping[str, Column], rows: DataFrame, table: s
                 f"{table}: the new value of column {name} depends on more than one row, or "
                 "produces several; compute it in its own query, and merge the result"
             )
+
+
+def validate_known(analyzed: Analyzed, find: Find, table: str) -> None:
+    """Raise our error for a column that Spark does not find, since Spark's has other words."""
+    if analyzed.unknown is not None:
+        with naming_table(table):
+            find(analyzed.unknown)
 
 
 def reason_of(error: PySparkException) -> str:
@@ -167,6 +184,15 @@ def _why_not_understood(error: PySparkException | Py4JJavaError) -> str:
     if "StackOverflowError" not in str(error.java_exception.getClass()):
         raise error
     return "it is nested too deeply for Spark"
+
+
+def _unknown_column(error: PySparkException | Py4JJavaError) -> ColumnPath | None:
+    """The column that an error of Spark is about; None for other errors."""
+    if not isinstance(error, PySparkException):
+        return None
+    key = _KEYS_OF_NAMES.get((condition_of(error) or "").partition(".")[0])
+    name = (error.getMessageParameters() or {}).get(key or "")
+    return split_name(name) if name else None
 
 
 def _is_constant_on_connect(condition: Column, rows: DataFrame) -> bool:

@@ -33,6 +33,7 @@ from delta_ops.protocol.expression.quotes import (
 )
 from delta_ops.protocol.expression.resolution import Find
 from delta_ops.protocol.predicate import Predicate, columns
+from delta_ops.protocol.predicate.text import predicate_text
 from delta_ops.protocol.schema import (
     BOOLEAN,
     INTEGER_RANGES,
@@ -41,7 +42,7 @@ from delta_ops.protocol.schema import (
     StructType,
     leaves,
 )
-from delta_ops.spark.expressions.analysis import analyze, reason_of
+from delta_ops.spark.expressions.analysis import analyze, reason_of, validate_known
 from delta_ops.spark.expressions.column_text import sql_of
 from delta_ops.spark.expressions.columns import matches
 from delta_ops.spark.expressions.lists_of_texts import reads_lists_otherwise
@@ -149,6 +150,8 @@ def parse_condition(source: Any) -> SparkCondition:
     Raises:
         InvalidRequestError: The value is not a condition.
     """
+    if isinstance(source, Predicate):
+        source = parse_expression(predicate_text(source))
     match source:
         case str():
             return SparkCondition(str.__str__(source))
@@ -157,8 +160,8 @@ def parse_condition(source: Any) -> SparkCondition:
         case Expression():  # an expression has no session variables
             return SparkCondition(source, escape_variables(source.text))
     raise InvalidRequestError(
-        f"a condition is of type {type(source).__name__}; give a SQL string such as 'id = 1', an "
-        "expression, or a Column"
+        f"a condition is of type {type(source).__name__}; give a SQL string such as 'id = 1', a "
+        "predicate, an expression, or a Column"
     )
 
 
@@ -305,6 +308,7 @@ def validate_condition(condition: SparkCondition, rows: DataFrame, table: str, f
     """
     spark = rows.sparkSession
     validate_names([condition.source], spark, find)
+    _validate_settings(condition, spark, table)
     try:
         column = condition.column
     except ParseException as error:  # PySpark 3.5 parses a text before it is used
@@ -313,6 +317,7 @@ def validate_condition(condition: SparkCondition, rows: DataFrame, table: str, f
             f"it ({reason_of(error)})"
         ) from error
     found = analyze(column, rows, must_be_true=True)
+    validate_known(found, find, table)
     if found.obstacle:
         raise InvalidRequestError(
             f"{table}: the condition {condition.text!r} cannot be used: {found.obstacle}"
@@ -322,6 +327,16 @@ def validate_condition(condition: SparkCondition, rows: DataFrame, table: str, f
     if is_connect(spark) and (expression := condition.expression_in(spark, [])) is not None:
         validate_looks_at_rows(expression)
     return found.is_stable
+
+
+def _validate_settings(condition: SparkCondition, spark: SparkSession, table: str) -> None:
+    """Reject an expression or predicate if Spark would read its text differently."""
+    sql = condition.text if condition.sql is None else condition.sql
+    if isinstance(condition.source, Expression) and _reads_otherwise(spark, sql):
+        raise InvalidRequestError(
+            f"{table}: settings of this session change the meaning of the condition "
+            f"{condition.text!r}; give a Column, or a SQL string that is written for them"
+        )
 
 
 def validate_names(names: Iterable[Any], spark: SparkSession, find: Find) -> None:

@@ -639,6 +639,15 @@ def test_changes_are_read_in_queries(delta: SparkSession, table: Path) -> None:
     assert delta.sql(f"SELECT * FROM {named}").count() == 1
     with pytest.raises(AnalysisException, match="99"):
         delta.sql("SELECT * FROM table_changes('" + name + "', 99)").collect()
+    since = r"the feed has been on since version \d+, so begin with start=\d+"
+    with pytest.raises(AnalysisException, match=since):
+        delta.sql(f"SELECT * FROM table_changes('{name}', 0)").collect()
+
+
+def test_an_error_says_how_to_switch_the_feed_on(delta: SparkSession, table: Path) -> None:
+    cure = r"never on; set delta\.enableChangeDataFeed=true with ALTER TABLE \.\.\. SET TBLPROP"
+    with pytest.raises(AnalysisException, match=cure):
+        delta.sql(f"SELECT * FROM table_changes_by_path('{table}', 0)").collect()
 
 
 @FULL
