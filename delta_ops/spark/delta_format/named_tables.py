@@ -144,7 +144,7 @@ def _compare_claims(claims: Claims, snapshot: Snapshot) -> list[tuple[str, objec
 
 
 def _property(name: str) -> str:
-    """Only Delta's own properties are found whatever their case."""
+    """Convert the names of Delta's own properties, which ignore case, to lower case."""
     return name.lower() if name.lower().startswith("delta.") else name
 
 
