@@ -129,3 +129,8 @@ def test_all_tables_below_the_root_are_found_by(
     result = job.execute_in_process(instance=instance, run_config=config)
     (found,) = result.output_for_node("find_tables").values()
     assert len(found) == 5
+
+
+def test_a_job_without_a_root_needs_tables(instance: dg.DagsterInstance) -> None:
+    with pytest.raises(dg.Failure, match="the job has no root; give tables"):
+        build_fleet_maintenance_job().execute_in_process(instance=instance)

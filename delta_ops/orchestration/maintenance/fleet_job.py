@@ -199,8 +199,8 @@ class _Fleet:
             return named
         if self.root is None:
             raise dg.Failure(
-                "the config names no tables; give tables, or prefixes whose tables are all "
-                "included",
+                "the config names no tables, and the job has no root; give tables, or prefixes "
+                "whose tables are all included",
                 allow_retries=False,
             )
         return [resolve_text(self.root, "root"), *named]
