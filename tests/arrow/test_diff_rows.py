@@ -52,6 +52,22 @@ def test_the_same_rows_in_other_files_do_not_differ(tmp_path: Path) -> None:
     assert da.diff_rows(log.snapshot(2), log).num_rows == 0
 
 
+def test_nulls_nans_and_zeros_of_both_signs_do_not_differ(tmp_path: Path) -> None:
+    for name, zero in [("old", 0.0), ("new", -0.0)]:
+        values = [None, float("nan"), zero]
+        nested = [{"l": [each]} for each in values]
+        da.write(tmp_path / name, pa.table({"x": values, "n": nested}))
+    assert da.diff_rows(tmp_path / "old", tmp_path / "new").num_rows == 0
+
+
+def test_a_column_with_a_dot_in_its_name_is_compared(tmp_path: Path) -> None:
+    da.write(tmp_path, pa.table({"a.b`c": [1], "n": [{"x": 1, "y": 1}]}))
+    da.write(tmp_path, pa.table({"a.b`c": [2], "n": [{"x": 1, "y": 2}]}), mode="overwrite")
+    old, new = DeltaLog(tmp_path).snapshot(0), DeltaLog(tmp_path).snapshot()
+    assert differing(old, new, columns=["a.b`c"]) == [("delete", (1,)), ("insert", (2,))]
+    assert differing(old, new, columns=["n.x"]) == []
+
+
 def test_a_row_counts_as_often_as_it_occurs(tmp_path: Path) -> None:
     da.write(tmp_path, pa.table({"id": [1, 1, 1, 2]}))
     da.write(tmp_path, pa.table({"id": [1, 2, 2]}), mode="overwrite")

@@ -66,7 +66,7 @@ def test_a_version_of_a_table_is_chosen(tmp_path: Path) -> None:
     code, text = run(*create, "--version", "orders=x")
     assert (code, "write --version as NAME=N" in text) == (2, True)
     code, text = run(*create, f"orders={orders}")
-    assert (code, "give each name once" in text) == (2, True)
+    assert (code, "the name 'orders' is given twice" in text) == (2, True)
     run(*create)
     code, text = run(*create, "--version", "orders=0")
     assert (code, "or give --allow-older" in text) == (1, True)

@@ -6,23 +6,23 @@ same. The rows of all other files are in memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_ops.arguments import validate_arguments
 from delta_ops.arrow.read.scan import read_files, schema_of_reading, to_table
-from delta_ops.errors import InvalidRequestError, UnknownColumnError
+from delta_ops.errors import InvalidRequestError
 from delta_ops.log import Snapshot, Source, snapshot_of
+from delta_ops.planning.row_difference import CHANGE, columns_of_each, differing_files
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_values import array_of, empty_table, scalar
 from delta_ops.protocol.expression import Expression
-from delta_ops.protocol.file_paths import canonical_path
 from delta_ops.protocol.predicate import Predicate
 
-CHANGE = "_change_type"
-"""The column that says how a row differs: `delete` or `insert`, as in a change data feed."""
 _COUNT, _ROW = "_delta_ops_count", "_delta_ops_row"
 
 
@@ -36,7 +36,7 @@ def diff_rows(
 
     A row that only the old version has is a `delete`, a row that only the new version has is an
     `insert`. A changed row is one of each. Versions with the same rows in another order, or in
-    other files, do not differ.
+    other files, do not differ. Nulls are equal, and so are NaNs, and 0.0 and -0.0.
 
     Args:
         old: A table or a snapshot, such as `log.snapshot(ref="tag:2026-11")`.
@@ -81,54 +81,21 @@ def _rows(
     predicate: Predicate | Expression | str | None,
 ) -> list[pa.Table]:
     """The rows to compare, of both versions; rows of common files may be missing in both."""
-    for column in columns or ():
-        if not any(_has(each, column) for each in (before, after)):
-            raise UnknownColumnError(f"{after.uri}: no version has the column {column!r}")
-    is_alike = (
-        before.uri == after.uri
-        and before.schema == after.schema
-        and before.metadata.configuration == after.metadata.configuration
-    )
+    names = columns_of_each(before, after, columns)
     has_fields = any("." in each for each in columns or ())
-    if not is_alike or has_fields or predicate is not None:
-        return [_table(before, columns, predicate), _table(after, columns, predicate)]
-    files = [_files(each) for each in (before, after)]
+    files = None if has_fields or predicate is not None else differing_files(before, after)
+    if files is None:
+        return [to_table(before, names[0], predicate), to_table(after, names[1], predicate)]
     return [
-        _table_of_files(snapshot, columns, own, other)
-        for snapshot, own, other in zip((before, after), files, reversed(files), strict=True)
+        _table_of_files(snapshot, columns, wanted)
+        for snapshot, wanted in zip((before, after), files, strict=True)
     ]
-
-
-def _table(
-    snapshot: Snapshot,
-    columns: Sequence[str] | None,
-    predicate: Predicate | Expression | str | None,
-) -> pa.Table:
-    names = None if columns is None else [each for each in columns if _has(snapshot, each)]
-    return to_table(snapshot, names, predicate)
-
-
-def _has(snapshot: Snapshot, column: str) -> bool:
-    return column.partition(".")[0] in snapshot.arrow_schema.names
-
-
-def _files(snapshot: Snapshot) -> Mapping[str, AddFile]:
-    return {canonical_path(each.path, snapshot.uri): each for each in snapshot.add_files()}
 
 
 def _table_of_files(
-    snapshot: Snapshot,
-    columns: Sequence[str] | None,
-    own: Mapping[str, AddFile],
-    other: Mapping[str, AddFile],
+    snapshot: Snapshot, columns: Sequence[str] | None, wanted: Sequence[AddFile]
 ) -> pa.Table:
-    """The rows of the files that the other version lacks, or has with other deleted rows."""
     empty = empty_table(schema_of_reading(snapshot, columns))
-    wanted = [
-        add
-        for path, add in own.items()
-        if path not in other or other[path].deletion_vector != add.deletion_vector
-    ]
     batches = list(read_files(snapshot, wanted, empty.schema.names)) if wanted else []
     return pa.concat_tables([empty, *(pa.table(each) for each in batches)], promote_options="none")
 
@@ -170,9 +137,24 @@ def _keys(rows: pa.Table) -> Iterator[pa.ChunkedArray]:
     """Columns that can be grouped; of nested columns, the text of each value."""
     for column in rows.columns:
         if pa.types.is_nested(column.type) or pa.types.is_null(column.type):
-            texts = [None if value is None else repr(value) for value in column.to_pylist()]
+            texts = [None if value is None else _text(value) for value in column.to_pylist()]
             yield pa.chunked_array([array_of(texts, pa.string())])
         elif isinstance(column.type, pa.BaseExtensionType):
             yield column.cast(column.type.storage_type)
+        elif pa.types.is_floating(column.type):
+            zero, nan = (scalar(each, column.type) for each in (0.0, math.nan))
+            yield pc.if_else(pc.is_nan(column), nan, pc.add(column, zero))
         else:
             yield column
+
+
+def _text(value: Any) -> str:
+    """A text that is the same for equal values."""
+    match value:
+        case float():
+            return repr(value + 0.0)
+        case dict():
+            return f"{{{', '.join(f'{name!r}: {_text(each)}' for name, each in value.items())}}}"
+        case list() | tuple():
+            return f"[{', '.join(map(_text, value))}]"
+    return repr(value)

@@ -8,7 +8,7 @@ from typing import Any
 import click
 from msgspec.structs import asdict
 
-from delta_ops.arrow.read.diff_rows import CHANGE, diff_rows
+from delta_ops.arrow.read.diff_rows import diff_rows
 from delta_ops.cli.options import (
     dry_run_option,
     json_option,
@@ -17,6 +17,7 @@ from delta_ops.cli.options import (
     storage_options_option,
 )
 from delta_ops.cli.render import Group, moment_text, say, show_json, show_rows
+from delta_ops.planning.row_difference import CHANGE
 from delta_ops.protocol.values.wide_timestamps import utc_text
 from delta_ops.units import count_text
 from delta_ops.versioning import (
@@ -77,7 +78,9 @@ def create_release_command(
     """Release a version of each table; readers of the set see all of them or none."""
     places = dict(tables)
     if len(places) < len(tables):
-        raise click.UsageError("give each name once")
+        names = [name for name, _ in tables]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise click.UsageError(f"the name {twice!r} is given twice; give each table its own name")
     releases = ReleaseSet(release_set, storage_options)
     release = create_release(
         releases,

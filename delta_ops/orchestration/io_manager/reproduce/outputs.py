@@ -18,7 +18,7 @@ import dagster as dg
 import pyarrow as pa
 
 from delta_ops import arrow
-from delta_ops.arrow.read.diff_rows import CHANGE, diff_rows
+from delta_ops.arrow.read.diff_rows import diff_rows
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.log.refs.branches import branch_named
@@ -44,6 +44,7 @@ from delta_ops.orchestration.io_manager.reproduce.recorded_run import (
     reproduced_run,
 )
 from delta_ops.orchestration.metadata import data_version
+from delta_ops.planning.row_difference import CHANGE
 from delta_ops.storage.paths import redact
 from delta_ops.units import count_text
 from delta_ops.versioning import create_branch, delete_branch
