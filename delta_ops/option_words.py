@@ -136,6 +136,7 @@ WORDS: Mapping[str, Words] = {
     # Names of versions
     "list_tags": Words(terminal="delta-ops tag TABLE list"),
     "list_branches": Words(terminal="delta-ops branch TABLE list"),
+    "list_sessions": Words(terminal="delta-ops session TABLE list"),
     "delete_branch": Words(terminal="delta-ops branch TABLE delete"),
     "delete_tag": Words(terminal="delta-ops tag TABLE delete"),
     "open_branch": Words(),
@@ -166,6 +167,7 @@ WORDS: Mapping[str, Words] = {
     "allow_older": Words(terminal="--allow-older"),
     "committer_was_killed": Words(terminal="--committer-was-killed"),
     "drop_steps": Words(),
+    "depends_on": Words(),
     "expected_steps": Words(terminal="--expect-step"),
     "older_than": Words(terminal="--older-than"),
     "expires_in": Words(terminal="--expires-in"),

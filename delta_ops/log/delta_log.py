@@ -87,6 +87,11 @@ class DeltaLog:
             if storage is None
             else storage
         )
+        if base is not None and base.uri != self.storage.uri:
+            raise InvalidRequestError(
+                f"{self.storage.uri}: the base is a snapshot of another table, {base.uri}; give a "
+                "snapshot of this table"
+            )
         self.log_directory = log_directory
         self.base = base
         self.outside = OutsideFiles(outside, storage_options)

@@ -37,6 +37,11 @@ def validate_vacuumable(snapshot: Snapshot) -> None:
         InvalidRequestError: Its log is not in `_delta_log`, or continues another log, so that
             other logs need the files too.
     """
+    if is_of_branch(snapshot):
+        raise InvalidRequestError(
+            f"{snapshot.uri}: a branch cannot be vacuumed by itself; nothing was deleted. Vacuum "
+            "the table, which keeps what its branches and sessions need"
+        )
     if snapshot.base is not None:
         raise InvalidRequestError(
             f"{snapshot.uri}: the log in {snapshot.log_directory} continues from version "

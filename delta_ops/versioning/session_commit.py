@@ -346,11 +346,17 @@ def validate_unmoved(table: TableOrPlace, version: int) -> None:
     Commits that only rearrange rows do not count.
 
     Raises:
+        InvalidRequestError: There is no such version.
         SessionConflictError: The table has moved.
         TableNotFoundError, LogCorruptError, StorageError: As `DeltaLog.snapshot`.
     """
     log = log_of(table)
     latest = log.snapshot().version
+    if not 0 <= version <= latest:
+        raise InvalidRequestError(
+            f"{log.uri}: {option('depends_on')} names version {version}, and the latest version is "
+            f"{latest}; give the version that the steps have read"
+        )
     commits = list(log.commits(version + 1, latest)) if latest > version else []
     moved = next((each.version for each in commits if _changes_table(each)), None)
     if moved is None and len(commits) != latest - version:

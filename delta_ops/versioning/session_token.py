@@ -10,6 +10,7 @@ import msgspec
 
 from delta_ops.errors import SessionTokenError
 from delta_ops.log.refs.refs import Session, Time, Version
+from delta_ops.option_words import option
 
 _FORMAT = 1
 _ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -49,6 +50,11 @@ def parse_token(text: str) -> SessionToken:
     Raises:
         SessionTokenError: The text is not a token, or a later version of delta_ops wrote it.
     """
+    if not text.startswith("{"):
+        raise SessionTokenError(
+            f"{text[:50]!r} is neither the token of a session nor its id; give session.token, or "
+            f"an id from {option('list_sessions')}"
+        )
     try:
         token = msgspec.json.decode(text, type=SessionToken)
     except (msgspec.MsgspecError, UnicodeError) as error:

@@ -16,6 +16,7 @@ from delta_ops.log.refs.journal import Change
 from delta_ops.log.refs.refs import Refs, Session, refs_journal, time_by
 from delta_ops.log.refs.session_files import ended_error
 from delta_ops.log.refs.sessions import find_session
+from delta_ops.log.refs.side_logs import is_side_log
 from delta_ops.transaction.branch_rules import validate_branchable
 from delta_ops.versioning.lifetime import given_life_ms, safe_life, validate_life
 from delta_ops.versioning.session_rebase import put_session
@@ -47,8 +48,8 @@ def begin_session(
         clock: Milliseconds since the Unix epoch.
 
     Raises:
-        InvalidRequestError: The session would live too long, or the table has row tracking or
-            identity columns.
+        InvalidRequestError: The session would live too long, the table has row tracking or identity
+            columns, or the handle is of a branch or session.
         TableNotFoundError: There is no table here.
         TableReplacedError: The table was deleted, or another table is in its place.
         UnsupportedFeatureError: The table uses a feature that we cannot write, or a later version
@@ -67,7 +68,7 @@ def begin_session(
     """
     validate_arguments(begin_session, locals())
     beginning = _Beginning(
-        log=log_of(table).main,
+        log=_log_of_main(table),
         expires_in=expires_in,
         enforce_retention=enforce_retention,
         clock=clock,
@@ -106,7 +107,7 @@ def join_session(
         True
     """
     validate_arguments(join_session, locals())
-    log = log_of(table).main
+    log = _log_of_main(table)
     if not 1 <= len(name) <= MOST_CHARACTERS:
         raise InvalidRequestError(
             f"{name[:50]!r} cannot name a session; give 1 to {MOST_CHARACTERS} characters"
@@ -131,6 +132,16 @@ def find_named_session(
     """The latest session with a name, which may have expired; None if all were ended."""
     session = _session_named(refs_journal(log.storage).load().state, name)
     return None if session is None else WriteSession(log.main, token_of(session), clock=clock)
+
+
+def _log_of_main(table: TableOrPlace) -> DeltaLog:
+    log = log_of(table)
+    if is_side_log(log.log_directory):
+        raise InvalidRequestError(
+            f"{log.uri}: the handle is of a branch or a session, and a session is committed to "
+            "main; begin it on the table itself"
+        )
+    return log
 
 
 def _session_named(refs: Refs, name: str, *, after_ms: int = 0) -> Session | None:

@@ -14,7 +14,9 @@ from delta_ops.errors import InvalidRequestError, TableBusyError, VersionNotFoun
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.log.delta_log import LOG_DIRECTORY
 from delta_ops.log.outside_files import TableFiles
+from delta_ops.log.refs.branches import branch_id_of
 from delta_ops.log.refs.refs import Refs, RunningDeletion, create_format_file
+from delta_ops.log.refs.side_logs import is_side_log
 from delta_ops.log.same_table import validate_same_table
 from delta_ops.protocol.arrow_schemas import ADD, add_files
 from delta_ops.protocol.deletion_vectors import stored_path
@@ -40,6 +42,14 @@ class VersionToKeep:
     """`Refs.complete_from` when the files of the version were found."""
 
     def __post_init__(self) -> None:
+        if is_side_log(self.snapshot.log_directory):
+            is_branch = branch_id_of(self.snapshot.log_directory) is not None
+            cure = "publish the branch" if is_branch else "commit the session"
+            raise InvalidRequestError(
+                f"{self.log.uri}: version {self.snapshot.version} is of a "
+                f"{'branch' if is_branch else 'session'}; {cure}, then {self.verb} a version of "
+                "main"
+            )
         if self.snapshot.base is not None or self.log.log_directory != LOG_DIRECTORY:
             raise InvalidRequestError(
                 f"{self.log.uri}: the log in {self.log.log_directory} is not the table's own, "

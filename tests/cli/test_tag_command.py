@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 from click.testing import CliRunner
 
 import delta_ops.arrow as da
@@ -36,6 +37,15 @@ def test_tags_are_created_listed_and_deleted(tmp_path: Path) -> None:
     assert text.splitlines()[1].split("\t")[:2] == ["reports/2026-11", "1"]
     deleted = run("tag", table, "delete", "reports/2026-11")
     assert deleted == (0, "Deleted tag reports/2026-11. Its name is never given again.\n")
+
+
+@pytest.mark.parametrize("command", ["tag", "branch", "session"])
+@pytest.mark.parametrize("options", [[], ["--json"]], ids=["text", "JSON"])
+def test_a_place_without_a_table_has_no_empty_list(
+    tmp_path: Path, command: str, options: list[str]
+) -> None:
+    code, text = run(command, str(tmp_path / "t"), "list", *options)
+    assert (code, text.count("\n"), "is not a Delta table" in text) == (1, 1, True)
 
 
 def test_a_name_that_is_taken_is_one_sentence(tmp_path: Path) -> None:

@@ -260,3 +260,9 @@ def test_a_hole_after_the_base_is_an_error(branch: DeltaLog) -> None:
 def test_it_pickles(branch: DeltaLog) -> None:
     commit(branch, "b3")
     assert live_paths(pickle.loads(pickle.dumps(branch))) == {"1", "2", "b3"}
+
+
+def test_a_base_of_another_table_is_rejected(tmp_path: Path) -> None:
+    other = write_log(tmp_path / "other", [[]]).snapshot()
+    with pytest.raises(InvalidRequestError, match="the base is a snapshot of another table"):
+        DeltaLog(tmp_path / "t", log_directory="_delta_ops/b/_delta_log", base=other)

@@ -194,7 +194,9 @@ def test_a_version_of_a_branch_is_rejected(lake: Lake) -> None:
     branch = open_branch(lake.tables["orders"], "x")
     da.write(branch, rows_of(5))
     for table in (branch, branch.snapshot()):
-        with pytest.raises(InvalidRequestError, match="release a version of the table's own log"):
+        with pytest.raises(
+            InvalidRequestError, match="publish the branch, then release a version of main"
+        ):
             create_release(lake.releases, {"orders": table})
     assert list_releases(lake.releases) == []
 
@@ -635,3 +637,10 @@ def test_a_running_vacuum_blocks_a_release_of_an_older_version(lake: Lake) -> No
     with pytest.raises(TableBusyError, match="release version 1 or a later one"):
         lake.release(versions={"items": 0})
     assert lake.holds() == [0, 0]
+
+
+def test_a_set_at_the_location_of_a_table_is_rejected(tmp_path: Path) -> None:
+    da.write(tmp_path / "t", pa.table({"id": [1]}))
+    with pytest.raises(InvalidRequestError, match="give the set a location of its own"):
+        create_release(tmp_path / "t", {"t": tmp_path / "t"})
+    assert not (tmp_path / "t" / "_delta_ops").exists()

@@ -36,8 +36,10 @@ from delta_ops.transaction import NewColumn
 from delta_ops.versioning import (
     WriteSession,
     begin_session,
+    create_branch,
     join_session,
     list_sessions,
+    open_branch,
     open_session,
 )
 from tests.maintenance.aged_tables import Table, overwritten
@@ -725,13 +727,39 @@ def test_a_token_holds_no_secret(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["", "x", "{}", "[1]", '{"format":1}', "\ud800", "é"],
-    ids=["empty", "text", "no fields", "a list", "one field", "a surrogate", "not ASCII"],
+    "text", ["{}", '{"format":1}', '{"\ud800'], ids=["no fields", "one field", "a surrogate"]
 )
 def test_a_damaged_token_is_rejected(log: DeltaLog, text: str) -> None:
     with pytest.raises(SessionTokenError, match="the token of a session was damaged"):
         open_session(log, text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "x", "[1]", "\ud800", "é"],
+    ids=["empty", "text", "a list", "a surrogate", "not ASCII"],
+)
+def test_other_text_than_a_token_or_an_id_is_rejected(log: DeltaLog, text: str) -> None:
+    with pytest.raises(SessionTokenError, match="neither the token of a session nor its id"):
+        open_session(log, text)
+
+
+@pytest.mark.parametrize("begin", [begin_session, lambda log: join_session(log, "nightly")])
+def test_a_session_of_a_branch_or_a_session_is_rejected(log: DeltaLog, begin: Any) -> None:
+    create_branch(log, "audit")
+    for handle in (open_branch(log, "audit"), begin_session(log).fork()):
+        with pytest.raises(InvalidRequestError, match="begin it on the table itself"):
+            begin(handle)
+
+
+@pytest.mark.parametrize("version", [-1, 3])
+def test_a_dependency_on_a_version_that_does_not_exist_is_rejected(
+    log: DeltaLog, version: int
+) -> None:
+    session = begin_session(log)
+    with pytest.raises(InvalidRequestError, match=f"version {version}, and the latest .* is 2"):
+        session.commit(depends_on={log: version})
+    assert session.status().state == "open"
 
 
 @pytest.mark.parametrize(

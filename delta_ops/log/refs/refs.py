@@ -34,6 +34,7 @@ from delta_ops.errors import (
     VersionNotFoundError,
 )
 from delta_ops.log.refs.journal import FORMAT_VERSION, LONG_JOURNAL, Change, Journal
+from delta_ops.option_words import option
 from delta_ops.storage import Storage
 from delta_ops.storage.own_files import create_own
 from delta_ops.storage.paths import OWN_DIRECTORY
@@ -343,4 +344,6 @@ def find_tag(storage: Storage, name: str) -> Tag:
     if name in refs.tags:
         return refs.tags[name]
     reason = "it was deleted" if name in refs.deleted_tags else "there is no such tag"
-    raise VersionNotFoundError(storage.uri, f"tag {name}", reason)
+    raise VersionNotFoundError(
+        storage.uri, f"tag {name}", f"{reason}; {option('list_tags')} shows the names"
+    )

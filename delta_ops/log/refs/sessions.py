@@ -32,6 +32,7 @@ from delta_ops.log.refs.session_files import (
 from delta_ops.log.snapshot import Snapshot, advance
 from delta_ops.log.table_state import EMPTY_STATE
 from delta_ops.log.version.reconciliation import EMPTY_TAIL
+from delta_ops.option_words import option
 from delta_ops.protocol.file_names import commit_name
 from delta_ops.storage import FileInfo, Storage
 from delta_ops.storage.concurrency import run_parallel
@@ -326,6 +327,7 @@ def find_session(storage: Storage, session_id: str) -> Session:
         raise VersionNotFoundError(
             storage.uri,
             f"session {session_id}",
-            "there is no such session: it was committed, was abandoned or has expired",
+            "there is no such session: it was committed, was abandoned or has expired; "
+            f"{option('list_sessions')} shows the others",
         )
     return session

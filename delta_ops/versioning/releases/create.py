@@ -201,6 +201,12 @@ def _versions_to_keep(
 
     kept = dict(zip(names, run_parallel(open_version, names), strict=True))
     _validate_distinct(kept)
+    for name, each in kept.items():
+        if each.log.uri == release_set.uri:
+            raise InvalidRequestError(
+                f"{release_set.uri}: the release set has the location of table {name}; give the "
+                "set a location of its own"
+            )
     return kept
 
 
