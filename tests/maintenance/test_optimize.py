@@ -23,6 +23,7 @@ import delta_ops.arrow as da
 from delta_ops import DeltaLog, Snapshot, begin, col
 from delta_ops.arrow.engine import ArrowEngine
 from delta_ops.arrow.read.scan import read_files
+from delta_ops.ddl import set_properties
 from delta_ops.errors import (
     CommitConflictError,
     CommitStateUnknownError,
@@ -128,6 +129,28 @@ def test_outputs_that_fit_together_again_are_put_together_at_once(tmp_path: Path
     assert (result.files_removed, result.files_added) == (9, 1)
     assert len(table.data_files()) == 10
     assert table.rows() == before
+
+
+def test_files_that_shrink_are_rewritten_about_once(tmp_path: Path) -> None:
+    place, rewritten = tmp_path / "t", list[int]()
+    codec = {"delta.parquet.compression.codec": "uncompressed"}
+    for n in range(40):
+        values = [f"{(n * 1000 + i) * 7919 % 1_000_003:07d}" for i in range(1000)]
+        da.write(place, pa.table({"text": values}), configuration=codec if n == 0 else None)
+    set_properties(place, {"delta.parquet.compression.codec": None})
+    before = rows(da.to_table(place))
+    live = list(DeltaLog(place).snapshot().add_files())
+    total = sum(add.size for add in live)
+
+    def engine(snapshot: Snapshot, group: RewriteGroup) -> Staged:
+        rewritten.append(group.size_bytes)
+        return da.rewrite(snapshot, group)
+
+    result = optimize(place, target_size=total * 6 // 10, engine=engine)
+    assert (result.files_removed, result.files_added) == (40, 1)
+    assert sum(rewritten) < total * 1.1
+    assert len(list(place.glob("*.parquet"))) == 41
+    assert rows(da.to_table(place)) == before
 
 
 def test_only_the_selected_partitions(tmp_path: Path) -> None:

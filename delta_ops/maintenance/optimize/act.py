@@ -23,6 +23,7 @@ from delta_ops.log import Snapshot, TableOrPlace, log_of
 from delta_ops.maintenance.optimize.order import clustering_order, zorder
 from delta_ops.maintenance.optimize.plan import (
     OptimizePlan,
+    PlanAgain,
     Planned,
     plan_optimize,
     validate_bounds,
@@ -177,13 +178,17 @@ class OptimizeRequest(RewriteRequest):
     def _plan_compaction(self, snapshot: Snapshot) -> Planned:
         target = target_size_bytes(snapshot, self.target_size)
         files = small_files(snapshot, target, self.predicate, self.min_size, self.max_size)
-        plan_again = partial(
+        plan_again = PlanAgain(
+            target_size_bytes=target, min_files=self.min_files, min_size_bytes=self.min_size
+        )
+        plan_all = partial(
             plan_optimize,
+            files,
             target_size_bytes=target,
             min_files=self.min_files,
             min_size_bytes=self.min_size,
+            max_size_bytes=self.max_size,
         )
-        plan_all = partial(plan_again, files, max_size_bytes=self.max_size)
         if self.max_bytes is None:
             return Planned(plan=plan_all(), candidates=files, plan_again=plan_again)
         planned = plan_all(max_group_bytes=self.max_bytes).take_within(self.max_bytes)

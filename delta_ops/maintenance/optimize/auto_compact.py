@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar
 
 from delta_ops.arguments import validate_arguments
@@ -20,6 +19,7 @@ from delta_ops.events import OnEvent, ignore
 from delta_ops.log import Snapshot
 from delta_ops.maintenance.optimize.plan import (
     OptimizePlan,
+    PlanAgain,
     Planned,
     plan_optimize,
     split_by_partition,
@@ -116,9 +116,10 @@ class AutoCompactRequest(RewriteRequest):
         target = target_size_bytes(snapshot, None)
         small = [] if snapshot.clustering_columns else small_files(snapshot, target)
         files = _filter_crowded(small, self.written, self.min_files)
-        plan_again = partial(plan_optimize, target_size_bytes=target)
-        planned = plan_again(files, max_group_bytes=self.max_bytes)
-        return Planned(plan=planned.take_within(self.max_bytes), plan_again=plan_again)
+        planned = plan_optimize(
+            files, target_size_bytes=target, max_group_bytes=self.max_bytes
+        ).take_within(self.max_bytes)
+        return Planned(plan=planned, plan_again=PlanAgain(target_size_bytes=target))
 
     def parameters(self, _snapshot: Snapshot, plan: OptimizePlan, /) -> Mapping[str, Any]:
         """See `RewriteRequest.parameters`."""

@@ -9,7 +9,7 @@ group by itself and becomes several files.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from delta_ops.arguments import validate_arguments
@@ -107,8 +107,27 @@ class OptimizePlan:
         return replace(self, groups=tuple(kept))
 
 
-PlanAgain = Callable[[Iterable[AddFile]], OptimizePlan]
-"""Plans again over the outputs of groups and the remaining files."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanAgain:
+    """Plans again over the outputs of groups and the remaining files; see `plan_optimize`."""
+
+    target_size_bytes: int
+    min_files: int = 2
+    min_size_bytes: int | None = None
+
+    def __call__(self, files: Iterable[AddFile], bytes_per_byte: float = 1.0) -> OptimizePlan:
+        """Choose the files to combine.
+
+        Args:
+            bytes_per_byte: Expected bytes of output per byte of input.
+        """
+        return plan_optimize(
+            files,
+            target_size_bytes=self.target_size_bytes,
+            min_files=self.min_files,
+            min_size_bytes=self.min_size_bytes,
+            bytes_per_byte=bytes_per_byte,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +149,7 @@ def plan_optimize(
     min_size_bytes: int | None = None,
     max_size_bytes: int | None = None,
     max_group_bytes: int | None = None,
+    bytes_per_byte: float = 1.0,
 ) -> OptimizePlan:
     """Choose the files to combine, and files to cut.
 
@@ -141,6 +161,8 @@ def plan_optimize(
             if None.
         max_size_bytes: Larger files are cut into files of about the target size; none if None.
         max_group_bytes: The most bytes of a group, if less than the target.
+        bytes_per_byte: Expected bytes of output per byte of input. Files that another writer
+            compressed less need more input for an output of the target size.
 
     Raises:
         InvalidRequestError: The target is not positive, `min_files` is less than 2, or the pieces
@@ -164,6 +186,7 @@ def plan_optimize(
         )
     limit = small_file_limit(target_size_bytes) if min_size_bytes is None else min_size_bytes
     adds = list(files)
+    input_bytes = round(target_size_bytes / bytes_per_byte)
     small_files = (add for add in adds if add.size < limit)
     groups = [
         RewriteGroup(files=(add,), target_size_bytes=target_size_bytes)
@@ -171,9 +194,9 @@ def plan_optimize(
         if max_size_bytes is not None and add.size > max_size_bytes
     ]
     groups += [
-        RewriteGroup(files=tuple(group), target_size_bytes=target_size_bytes)
+        RewriteGroup(files=tuple(group), target_size_bytes=input_bytes)
         for small in split_by_partition(small_files)
-        for group in pack(small, min(target_size_bytes, max_group_bytes or target_size_bytes))
+        for group in pack(small, min(input_bytes, max_group_bytes or input_bytes))
         if len(group) >= min_files
     ]
     return OptimizePlan(

@@ -1,6 +1,7 @@
 """Rewriting: executes an optimize plan until no more files can be combined.
 
-Outputs are smaller than their inputs together, so several of them may fit into one file again. Each
+Outputs are smaller than their inputs together. Where a partition has several groups, a rewrite of a
+few files shows first how much smaller. Several outputs may still fit into one file again, so each
 round plans on the results of the round before. A group with an output of an earlier round is
 rewritten from the original live files, because an engine reads only files of the table. Every
 round leaves fewer files, so it ends; groups that an engine cannot combine stay as they are.
@@ -42,6 +43,10 @@ from delta_ops.transaction.write_rules import num_rows
 
 _HELD_BYTES = MEMORY_BYTES // 3
 """Approximate bytes of rows in memory per thread, for a group of any size."""
+_SAMPLE_BYTES, _SAMPLED_SHARE = 4 << 20, 16
+"""A sample has at most these bytes, and at most a sixteenth of its partition."""
+_LEAST_BYTES_PER_BYTE = 0.5
+"""A file is at most this much smaller than planned, or larger by the inverse."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,10 +119,36 @@ class Rewriting:
                 loose.pop(add.path, None)
             loose.update((add.path, add) for add in self._note(group, staged))
 
+        ratio = self._measure_ratio(plan)
+        if ratio < 1:
+            cut = tuple(group for group in plan.groups if len(group.files) == 1)
+            planned = plan_again(loose.values(), ratio)
+            plan = replace(planned, groups=(*cut, *planned.groups))
         while plan.has_work:
             self._rewrite_all(plan.groups, note)
             plan = plan_again(loose.values())
         self.loose = list(loose.values())
+
+    def _measure_ratio(self, plan: OptimizePlan) -> float:
+        """Bytes of output per byte of input, by a sample; 1 if no partition has several groups."""
+        by_partition: dict[frozenset[tuple[str, str | None]], list[RewriteGroup]] = {}
+        for group in plan.groups:
+            if len(group.files) > 1:
+                values = frozenset(group.files[0].partition_values.items())
+                by_partition.setdefault(values, []).append(group)
+        several = [groups for groups in by_partition.values() if len(groups) > 1]
+        if not several:
+            return 1.0
+        largest = max(several, key=lambda groups: sum(group.size_bytes for group in groups))
+        sample = _sample([add for group in largest for add in group.files])
+        if len(sample) < 2:
+            return 1.0
+        size = sum(add.size for add in sample)
+        group = RewriteGroup(files=sample, target_size_bytes=size)
+        staged = self._rewrite(group, self._rewrite_files)
+        discard(self.transaction.log.storage, staged.adds)
+        written = sum(add.size for add in staged.adds)
+        return min(max(written / size, _LEAST_BYTES_PER_BYTE), 1.0)
 
     def run_once(self, plan: OptimizePlan) -> None:
         """Rewrite each group once; its outputs are final.
@@ -273,6 +304,13 @@ class Rewriting:
         self.transaction.on_event(
             Progress(table=self.snapshot.uri, operation="optimize", done=done, total=total)
         )
+
+
+def _sample(files: Sequence[AddFile]) -> tuple[AddFile, ...]:
+    """Choose files of a small part of all bytes, spread evenly."""
+    total = sum(add.size for add in files)
+    count = len(files) * min(_SAMPLE_BYTES, total // _SAMPLED_SHARE) // max(total, 1)
+    return tuple(files[number * len(files) // count] for number in range(count))
 
 
 def _validate_row_counts(inputs: Sequence[AddFile], staged: Staged, snapshot: Snapshot) -> None:
