@@ -13,6 +13,7 @@ from delta_ops.spark.installed_version import unexpected_lack
 
 try:
     from delta_ops.spark.read.changes import read_changes
+    from delta_ops.spark.read.diff_rows import diff_rows
     from delta_ops.spark.read.read import read
     from delta_ops.spark.registration import register, unregister
     from delta_ops.spark.session.packages import packages
@@ -40,6 +41,7 @@ __all__ = [
     "Merge",
     "check_rows",
     "delete",
+    "diff_rows",
     "file_statistics",
     "get_session",
     "merge",
