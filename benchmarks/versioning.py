@@ -1,32 +1,40 @@
 """Sessions, tags, branches and publications, beside the same work without them.
 
     python -m benchmarks.versioning [--files 1000000] [--vacuum-files 200000] [--rows 6400000]
-        [--rounds 3] [--folder DIR] [--only refs]
+        [--rounds 3] [--folder DIR] [--only refs] [--iceberg-python PYTHON]
 
 A session: 64 steps write the rows of ten columns, one step after the other, and one commit has
-them; beside one write of the same rows. Refs: a tag and a branch on a table with a checkpoint of a
-million files; the calls and the bytes are those beyond opening the snapshot. Publication: a branch
-has 10 files, whose publication is timed; beside a commit of 10 files to main. Vacuum: a dry run on
-a table half of whose files are orphans; with a tag of each of 100 versions, and without. All on
-disk, each figure is a median, the sides take turns, and the first round is not counted.
+them; beside one write of the same rows, which makes one file; beside a transaction that makes the
+same 64 files, one after the other, and commits them; and beside 64 calls of `pq.write_table`. Refs:
+a tag and a branch on a table with a checkpoint of a million files; the calls and the bytes are
+those beyond opening the snapshot. Branch: the time of `create_branch` on a table of 100,000 files
+with a checksum, beside `create_branch` of pyiceberg, with a SQLite catalog on the same disk, on a
+table of one file. Publication: a branch has 10 files, whose publication is timed; beside a commit
+of 10 files to main. Vacuum: a dry run on a table half of whose files are orphans; with a tag of
+each of 100 versions, and without. All on disk, each figure is a median, the sides take turns, and
+the first round is not counted.
 """
 
 import argparse
 import statistics
+import subprocess
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 import delta_ops.arrow as da
 from benchmarks.open_table import actions, adds
 from benchmarks.vacuum import make_files, paths
 from delta_ops import DeltaLog, begin
 from delta_ops.log.checkpoint_write.write import write_checkpoint
+from delta_ops.log.checksum_write.write import create_checksum
 from delta_ops.log.commit_file import create_commit
 from delta_ops.maintenance import vacuum
 from delta_ops.protocol.actions import AddFile
@@ -44,7 +52,9 @@ from tests.support.counting_storage import CountingStorage
 NUM_COLUMNS, NUM_STEPS, NUM_TAGS, NUM_PUBLISHED = 10, 64, 100, 10
 Took = tuple[float, float]
 """Seconds, and seconds of a core."""
-SECTIONS = ("session", "refs", "publish", "vacuum")
+SECTIONS = ("session", "refs", "branch", "publish", "vacuum")
+NUM_BRANCHES, NUM_BRANCHED = 20, 100_000
+ICEBERG = Path(__file__).with_name("iceberg_branch_program.py")
 
 
 def main() -> None:
@@ -55,6 +65,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--folder", type=Path, help="where to write; a temporary one if not given")
     parser.add_argument("--only", choices=SECTIONS)
+    parser.add_argument("--iceberg-python", help="a Python with pyiceberg[sql-sqlite,pyarrow]")
     arguments = parser.parse_args()
     wanted = SECTIONS if arguments.only is None else (arguments.only,)
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
@@ -64,6 +75,8 @@ def main() -> None:
             make_table(Path(folder) / "t", arguments.files)
         if "refs" in wanted:
             report_refs(Path(folder) / "t", arguments.files)
+        if "branch" in wanted:
+            report_branch(Path(folder), arguments.iceberg_python)
         if "publish" in wanted:
             report_publish(Path(folder) / "t", arguments.files, arguments.rounds)
         if "vacuum" in wanted:
@@ -74,6 +87,27 @@ def measure(work: Callable[[], object]) -> Took:
     started, cpu = time.perf_counter(), time.process_time()
     work()
     return time.perf_counter() - started, time.process_time() - cpu
+
+
+def compare_first(sides: dict[str, Callable[[], Took]], rounds: int) -> None:
+    """Print the medians of several sides, and the ratio of the first side to each other."""
+    found: dict[str, list[Took]] = {name: [] for name in sides}
+    for number in range(rounds + 1):
+        for name in sides if number % 2 else reversed(sides):
+            took = sides[name]()
+            if number:
+                found[name].append(took)
+    medians = {
+        name: [statistics.median(each[place] for each in times) for place in (0, 1)]
+        for name, times in found.items()
+    }
+    first, *_ = medians.values()
+    print("| | seconds | seconds of a core | ratio of seconds | of seconds of a core |")
+    print("|---|---|---|---|---|")
+    for name, median in medians.items():
+        ratios = [f"{one / other:.2f}" for one, other in zip(first, median, strict=True)]
+        print(f"| {name} | {median[0]:.3f} | {median[1]:.3f} | {' | '.join(ratios)} |")
+    print()
 
 
 def compare(sides: dict[str, Callable[[int], Took]], rounds: int) -> None:
@@ -96,21 +130,36 @@ def report_session(root: Path, num_rows: int, rounds: int) -> None:
     numbers = np.random.default_rng(0).random((NUM_COLUMNS, num_rows))
     rows = pa.table({f"c{place}": column for place, column in enumerate(numbers)})
     size = num_rows // NUM_STEPS
-    for name in ("session", "write"):
+    parts = [rows.slice(number * size, size) for number in range(NUM_STEPS)]
+    for name in ("session", "write", "commit"):
         da.write(root / name, rows.slice(0, 1))
+    (root / "plain").mkdir()
 
     def write_steps() -> None:
         session = begin_session(root / "session")
-        for number in range(NUM_STEPS):
-            part = rows.slice(number * size, size)
+        for number, part in enumerate(parts):
             da.write(session.fork(f"part {number}"), part)
         session.commit()
 
+    def commit_files() -> None:
+        transaction = begin(root / "commit")
+        for part in parts:
+            transaction.stage(da.stage_write(transaction, part))
+        transaction.commit(operation="WRITE")
+
+    def write_plain_files() -> None:
+        for number, part in enumerate(parts):
+            pq.write_table(part, root / "plain" / f"{number}.parquet")
+
     print(f"\n## {NUM_STEPS} steps of a session, {num_rows:,} rows and {NUM_COLUMNS} columns\n")
-    compare(
+    compare_first(
         {
-            "session": lambda _number: measure(write_steps),
-            "one write": lambda _number: measure(lambda: da.write(root / "write", rows)),
+            f"a session of {NUM_STEPS} steps": lambda: measure(write_steps),
+            "one write, which makes 1 file": lambda: measure(
+                lambda: da.write(root / "write", rows)
+            ),
+            f"one commit of {NUM_STEPS} files": lambda: measure(commit_files),
+            f"pq.write_table, {NUM_STEPS} files": lambda: measure(write_plain_files),
         },
         rounds,
     )
@@ -138,6 +187,28 @@ def report_refs(root: Path, num_files: int) -> None:
         calls = calls_of(root, work)
         more = sum(calls.values()) - sum(opening.values())
         print(f"| {name} | {text_of(calls)} | {more} | {stored_bytes(root) - before:,} |")
+    print()
+
+
+def report_branch(folder: Path, iceberg_python: str | None) -> None:
+    root = folder / "b"
+    make_table(root, NUM_BRANCHED)
+    log = DeltaLog(root)
+    first = [*actions(0), *adds(0, NUM_BRANCHED)]
+    create_checksum(log.storage, log.log_directory, 0, None, first, recount=True)
+    took = [
+        measure(partial(create_branch, DeltaLog(root), f"b{number}"))
+        for number in range(NUM_BRANCHES + 1)
+    ]
+    print(f"\n## Create a branch, {NUM_BRANCHED:,} files\n\n| | milliseconds | of a core |")
+    print("|---|---|---|")
+    ours = [statistics.median(each[place] for each in took[1:]) for place in (0, 1)]
+    print(f"| create_branch | {ours[0] * 1000:.1f} | {ours[1] * 1000:.1f} |")
+    if iceberg_python is not None:
+        command = [iceberg_python, str(ICEBERG), str(folder / "i"), str(NUM_BRANCHES)]
+        theirs = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        wall, core = map(float, theirs.split())
+        print(f"| pyiceberg, table of 1 file | {wall * 1000:.1f} | {core * 1000:.1f} |")
     print()
 
 
