@@ -7,8 +7,9 @@ step in its own process is killed; a step in the test's process raises an error 
 
 import multiprocessing
 import os
+import re
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +17,26 @@ import dagster as dg
 import pyarrow as pa
 
 import delta_ops.arrow as da
-from delta_ops import Snapshot
+from delta_ops import DeltaLog, Snapshot
 from delta_ops.orchestration import (
     DeltaIOManager,
     DeltaLogResource,
     DeltaSessionResource,
     StagedStep,
 )
+from tests.support.counting_storage import CountingStorage
 
 BEFORE_ROWS, AFTER_ROWS = "before the rows", "after the rows"
 BEFORE_COMMIT, AFTER_COMMIT = "before the commit", "after the commit"
+WITHIN_COMMIT = {
+    "when the session is closed": (r"_delta_ops/sessions/.*/end\.json", "after"),
+    "when its rows are fixed": (r"_delta_ops/sessions/.*/sealed\.json", "after"),
+    "before the rows are on main": (r"_delta_log/\d+\.json", "before"),
+    "when the rows are on main": (r"_delta_log/\d+\.json", "after"),
+    "before the session is deleted": (r"_delta_ops/refs/\d+\.json", "before"),
+    "when the session is deleted": (r"_delta_ops/refs/\d+\.json", "after"),
+}
+"""Points within the commit, by the file that is created."""
 RETRY = dg.RetryPolicy(max_retries=1)
 
 
@@ -35,7 +46,11 @@ class StepKilledError(Exception):
 
 def fail_at(context: dg.OpExecutionContext, point: str) -> None:
     """End this step if the run must fail here, and has not failed often enough."""
-    tags = context.run.tags
+    fail(context.run.tags, point)
+
+
+def fail(tags: Mapping[str, str], point: str) -> None:
+    """As `fail_at`, by the tags of the run."""
     if tags.get("test/fail_at") != point:
         return
     for number in range(int(tags.get("test/failures", "1"))):
@@ -46,6 +61,24 @@ def fail_at(context: dg.OpExecutionContext, point: str) -> None:
         if multiprocessing.parent_process() is None:
             raise StepKilledError(point)
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+class FatalLogResource(DeltaLogResource):
+    """The resource that has the table; the process ends once at a point within the commit."""
+
+    def log(self, table: str | dg.AssetKey | Sequence[str]) -> DeltaLog:
+        log, tags = super().log(table), self._run_tags
+        point = tags.get("test/fail_at", "")
+        if point not in WITHIN_COMMIT or Path(tags["test/lake"], f"{point} 0.failed").exists():
+            return log  # a result that is stored must be picklable
+        pattern, moment = WITHIN_COMMIT[point]
+
+        def on_call(_number: int, method: str, path: str, when: str) -> None:
+            is_there = (method, when) == ("create", moment) and re.fullmatch(pattern, path)
+            if is_there and any(Path(log.uri, "_delta_ops", "sessions").rglob("end.json")):
+                fail(tags, point)
+
+        return log.over(CountingStorage(log.storage, on_call))
 
 
 @dg.op(out=dg.DynamicOut(int))
@@ -91,7 +124,7 @@ def load_all() -> None:
 
 def load_orders() -> dg.JobDefinition:
     """The ops as a job."""
-    lake = DeltaLogResource.configure_at_launch()
+    lake = FatalLogResource.configure_at_launch()
     session = DeltaSessionResource(lake=lake, table="orders")
     return load_all.to_job(
         "load_orders",

@@ -18,7 +18,13 @@ from delta_ops.maintenance import vacuum
 from delta_ops.orchestration import DeltaLogResource, DeltaSessionResource, StagedStep
 from delta_ops.versioning import list_sessions, open_session
 from tests.orchestration import session_jobs
-from tests.orchestration.session_jobs import AFTER_COMMIT, AFTER_ROWS, BEFORE_COMMIT, BEFORE_ROWS
+from tests.orchestration.session_jobs import (
+    AFTER_COMMIT,
+    AFTER_ROWS,
+    BEFORE_COMMIT,
+    BEFORE_ROWS,
+    WITHIN_COMMIT,
+)
 from tests.support.tables import rows_by_deltalake
 
 IN_PROCESS: dict[str, Any] = {"in_process": {}}
@@ -189,6 +195,22 @@ def test_a_run_that_failed_after_its_commit_is_not_committed_again(
     assert not failed.success
     assert loading.ids == [0, 1, 2, 3]
     assert again(loading, failed).success
+    assert (loading.ids, loading.log.snapshot().version) == ([0, 1, 2, 3], 1)
+    assert list_sessions(loading.log) == []
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    "executor",
+    [IN_PROCESS, pytest.param(IN_PROCESSES, marks=pytest.mark.long)],
+    ids=["a process", "processes"],
+)
+@pytest.mark.parametrize("point", WITHIN_COMMIT)
+def test_a_commit_that_was_killed_is_finished_by_the_next_attempt(
+    loading: Load, point: str, executor: dict[str, Any]
+) -> None:
+    assert loading.run(point, failures=1, executor=executor).success
+    assert (loading.lake / f"{point} 0.failed").exists()
     assert (loading.ids, loading.log.snapshot().version) == ([0, 1, 2, 3], 1)
     assert list_sessions(loading.log) == []
 

@@ -1,7 +1,8 @@
-"""Random histories of main, branches and tags, beside deltalake, against a model of rows.
+"""Random histories of main, branches, tags and sessions, beside deltalake, against a model of rows.
 
-Each vacuum and clean-up is so late that it deletes every file that nothing needs. After each step
-main, every branch and every tag must have the rows of the model.
+A clean-up is so late that it deletes everything that nothing needs, and so are most vacuums, which
+also end the sessions. The other vacuums delete every file that nothing needs at this moment. After
+each step main, every branch, every tag and every session must have the rows of the model.
 """
 
 from __future__ import annotations
@@ -21,16 +22,26 @@ from deltalake import DeltaTable, write_deltalake
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from delta_ops.clock import DAY_MS, system_clock
-from delta_ops.errors import InvalidRequestError, PublishConflictError, TableReplacedError
+from delta_ops.errors import (
+    InvalidRequestError,
+    PublishConflictError,
+    SessionConflictError,
+    TableReplacedError,
+    VersionNotFoundError,
+)
 from delta_ops.maintenance import clean_up_log, create_checkpoint, optimize, vacuum
 from delta_ops.versioning import (
+    WriteSession,
+    begin_session,
     create_branch,
     create_tag,
     delete_branch,
     delete_tag,
     list_branches,
+    list_sessions,
     list_tags,
     open_branch,
+    open_session,
     publish,
     rename_branch,
 )
@@ -47,7 +58,7 @@ def late_clock() -> int:
 
 @dataclass
 class Expected:
-    """What a branch must hold."""
+    """What a branch or session must hold."""
 
     base: Ids
     ids: Ids
@@ -63,6 +74,8 @@ class History:
     main: Ids = frozenset()
     branches: dict[str, Expected] = field(default_factory=dict)
     tags: dict[str, Ids] = field(default_factory=dict)
+    sessions: dict[str, Expected] = field(default_factory=dict)
+    """By id."""
     number: int = 0
     done: list[str] = field(default_factory=list)
 
@@ -84,9 +97,9 @@ class History:
         self.done.append(name)
         _STEPS[name](self)
 
-    def change(self, log: DeltaLog, ids: Ids) -> Ids:
+    def change(self, log: DeltaLog, ids: Ids, *, may_optimize: bool = True) -> Ids:
         """Change rows of a log in some way; returns the rows after it."""
-        match self.chance.randint(0, 4):
+        match self.chance.randint(0, 4 if may_optimize else 3):
             case 0 | 1:
                 new = self.new_ids()
                 da.write(log, rows_of(new))
@@ -100,7 +113,8 @@ class History:
                 new = self.new_ids()
                 da.write(log, rows_of(new), mode="overwrite")
                 return new
-        optimize(log)
+        if may_optimize:
+            optimize(log)
         return ids
 
     def change_main(self) -> None:
@@ -129,6 +143,13 @@ class History:
                 vacuum(self.log, mode="lite", **late)
         else:
             vacuum(self.log, **late)
+        for each in self.sessions:  # they had expired
+            with pytest.raises(VersionNotFoundError, match="there is no such session"):
+                open_session(self.log, each)
+        self.sessions.clear()
+
+    def vacuum_at_this_moment(self) -> None:
+        vacuum(self.log, retention=timedelta(0), enforce_retention=False)
 
     def clean_up(self) -> None:
         if self.chance.random() < 0.5:
@@ -184,7 +205,7 @@ class History:
             assert result.already_published or branch.ids == branch.base
             return
         assert rebase or self.main == branch.base
-        self.main = (self.main - (branch.base - branch.ids)) | (branch.ids - branch.base)
+        self.main = rebased(branch, self.main)
         branch.is_published = True
 
     def delete_a_branch(self) -> None:
@@ -200,13 +221,64 @@ class History:
             rename_branch(self.log, name, free[0])
             self.branches[free[0]] = self.branches.pop(name)
 
+    def begin_a_session(self) -> None:
+        if len(self.sessions) < 2:
+            session = begin_session(self.log)
+            self.sessions[session.id] = Expected(base=self.main, ids=self.main)
+
+    def chosen_session(self) -> tuple[WriteSession, Expected] | None:
+        if not self.sessions:
+            self.begin_a_session()
+            return None
+        name = self.chance.choice(sorted(self.sessions))
+        return open_session(self.log, name), self.sessions[name]
+
+    def change_a_session(self) -> None:
+        if chosen := self.chosen_session():
+            session, expected = chosen
+            step = f"step {len(self.done)}"
+            if self.chance.random() < 0.3:  # an attempt that is repeated
+                da.write(session.fork(step), rows_of(self.new_ids()))
+            expected.ids = self.change(session.fork(step), expected.ids, may_optimize=False)
+
+    def commit_a_session(self) -> None:
+        if chosen := self.chosen_session():
+            session, expected = chosen
+            try:
+                result = session.commit()
+            except SessionConflictError:
+                assert ids_of(self.root, ref=session.ref) == sorted(expected.ids)
+                session.abandon()
+            else:
+                assert (result.version is None) == (expected.ids == expected.base)
+                self.main = rebased(expected, self.main)
+                again = session.commit()
+                assert (again.version, again.already_committed) == (result.version, True)
+            del self.sessions[session.id]
+
+    def rebase_a_session(self) -> None:
+        if chosen := self.chosen_session():
+            session, expected = chosen
+            with suppress(SessionConflictError):
+                session.rebase()
+                expected.base, expected.ids = self.main, rebased(expected, self.main)
+
+    def abandon_a_session(self) -> None:
+        if chosen := self.chosen_session():
+            chosen[0].abandon()
+            del self.sessions[chosen[0].id]
+
     def validate(self) -> None:
         assert ids_of(self.root) == sorted(self.main), self.done
         assert {each.name for each in list_branches(self.log)} == self.branches.keys()
         assert {each.name for each in list_tags(self.log)} == self.tags.keys()
+        assert {each.id for each in list_sessions(self.log)} == self.sessions.keys()
         for name, branch in self.branches.items():
             found = ids_of(self.root, ref=f"branch:{name}")
             assert found == sorted(branch.ids), (name, self.done)
+        for name, session in self.sessions.items():
+            found = ids_of(self.root, ref=f"session:{name}")
+            assert found == sorted(session.ids), (name, self.done)
         for name, ids in self.tags.items():
             assert ids_of(self.root, ref=f"tag:{name}") == sorted(ids), (name, self.done)
 
@@ -220,6 +292,7 @@ _STEPS: dict[str, Callable[[History], None]] = {
     "change by deltalake": History.change_by_deltalake,
     "vacuum by deltalake": History.vacuum_by_deltalake,
     "vacuum": History.vacuum,
+    "vacuum at this moment": History.vacuum_at_this_moment,
     "clean up": History.clean_up,
     "tag": History.tag,
     "delete a tag": History.delete_a_tag,
@@ -230,7 +303,19 @@ _STEPS: dict[str, Callable[[History], None]] = {
     "publish again": History.publish,
     "delete a branch": History.delete_a_branch,
     "rename a branch": History.rename_a_branch,
+    "begin a session": History.begin_a_session,
+    "change a session": History.change_a_session,
+    "change a session again": History.change_a_session,
+    "commit a session": History.commit_a_session,
+    "commit a session again": History.commit_a_session,
+    "rebase a session": History.rebase_a_session,
+    "abandon a session": History.abandon_a_session,
 }
+
+
+def rebased(changed: Expected, main: Ids) -> Ids:
+    """The rows of main with the changes of a branch or session."""
+    return (main - (changed.base - changed.ids)) | (changed.ids - changed.base)
 
 
 def rows_of(ids: Ids) -> pa.Table:
