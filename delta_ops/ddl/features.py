@@ -22,21 +22,16 @@ import pyarrow.parquet as pq
 from delta_ops.arguments import validate_arguments
 from delta_ops.ddl.alter import Alteration, alter
 from delta_ops.ddl.properties import set_properties
-from delta_ops.errors import InvalidRequestError
+from delta_ops.errors import InvalidRequestError, naming_table
 from delta_ops.log import DeltaLog, Snapshot, TableOrPlace, log_of
 from delta_ops.log.checkpoint.parquet_files import reading
 from delta_ops.log.segment import list_log
 from delta_ops.maintenance import clean_up_log, create_checkpoint
 from delta_ops.option_words import option
-from delta_ops.protocol.actions import Protocol
 from delta_ops.protocol.arrow_schemas import deletion_vectors
 from delta_ops.protocol.features import (
     FEATURES,
-    FEATURES_READER_VERSION,
-    FEATURES_WRITER_VERSION,
     feature_of,
-    features_of_readers,
-    features_of_writers,
 )
 from delta_ops.protocol.properties.known import (
     IN_COMMIT_TIMESTAMP_TIME,
@@ -44,7 +39,11 @@ from delta_ops.protocol.properties.known import (
     IN_COMMIT_TIMESTAMPS,
 )
 from delta_ops.protocol.properties.table_properties import FEATURE
-from delta_ops.protocol.protocol_upgrade import add_features, remove_feature
+from delta_ops.protocol.protocol_upgrade import (
+    add_features,
+    features_of_versions,
+    remove_feature,
+)
 from delta_ops.protocol.row_rules import Check
 from delta_ops.transaction import CommitResult, Transaction, Txn
 from delta_ops.transaction.table_change import SetDefinition
@@ -115,10 +114,10 @@ def upgrade_protocol(
     """
     validate_arguments(upgrade_protocol, locals())
     log = log_of(target, storage_options)
-    requested = _protocol_of_versions(reader_version, writer_version, log.uri)
+    with naming_table(log.uri):
+        wanted = features_of_versions(reader_version, writer_version)
 
     def change(transaction: Transaction) -> Alteration | None:
-        wanted = (*features_of_writers(requested), *features_of_readers(requested))
         protocol = add_features(transaction.definition.protocol, wanted)
         if protocol == transaction.definition.protocol:
             return None
@@ -130,36 +129,6 @@ def upgrade_protocol(
         return Alteration(operation="UPGRADE PROTOCOL", parameters={"newProtocol": new_protocol})
 
     return alter(log, change, txn, user_metadata, None, dry_run)
-
-
-def _protocol_of_versions(reader: int, writer: int, table: str) -> Protocol:
-    """The protocol with these versions and empty feature lists."""
-    if not (1 <= reader <= FEATURES_READER_VERSION and 1 <= writer <= FEATURES_WRITER_VERSION):
-        raise InvalidRequestError(
-            f"{table}: there is no protocol of reader version {reader} and writer version "
-            f"{writer}; readers have 1 to {FEATURES_READER_VERSION}, writers 1 to "
-            f"{FEATURES_WRITER_VERSION}"
-        )
-    lists_of_readers = () if reader == FEATURES_READER_VERSION else None
-    lists_of_writers = () if writer == FEATURES_WRITER_VERSION else None
-    requested = Protocol(
-        min_reader_version=reader,
-        min_writer_version=writer,
-        reader_features=lists_of_readers,
-        writer_features=lists_of_writers,
-    )
-    of_writers, of_readers = features_of_writers(requested), features_of_readers(requested)
-    if reader < FEATURES_READER_VERSION and writer < FEATURES_WRITER_VERSION:
-        reader_features = {
-            each for each in (*of_writers, *of_readers) if feature_of(each).for_readers
-        }
-        if any((each in of_writers) != (each in of_readers) for each in reader_features):
-            raise InvalidRequestError(
-                f"{table}: reader version {reader} does not go with writer version {writer}: "
-                f"{', '.join(sorted(reader_features))} exists in only one of them; give 1 with 2 "
-                "to 4, or 2 with 5 or 6, or add features by their names"
-            )
-    return requested
 
 
 def drop_feature(

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
+from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.actions import Protocol
 from delta_ops.protocol.features import (
     FEATURES_READER_VERSION,
@@ -24,6 +25,39 @@ from delta_ops.protocol.features import (
 OLDEST = Protocol(min_reader_version=1, min_writer_version=2)
 """The protocol of a new table without special requirements."""
 _LEGACY_WRITER_VERSIONS = range(2, FEATURES_WRITER_VERSION)
+
+
+def features_of_versions(reader: int, writer: int) -> tuple[str, ...]:
+    """The features of legacy protocol versions.
+
+    Reader version 3 and writer version 7 list their features and have none by themselves.
+
+    Raises:
+        InvalidRequestError: A version does not exist, or the two versions do not fit together.
+    """
+    if not (1 <= reader <= FEATURES_READER_VERSION and 1 <= writer <= FEATURES_WRITER_VERSION):
+        raise InvalidRequestError(
+            f"there is no protocol of reader version {reader} and writer version {writer}; "
+            f"readers have 1 to {FEATURES_READER_VERSION}, writers 1 to {FEATURES_WRITER_VERSION}"
+        )
+    requested = Protocol(
+        min_reader_version=reader,
+        min_writer_version=writer,
+        reader_features=() if reader == FEATURES_READER_VERSION else None,
+        writer_features=() if writer == FEATURES_WRITER_VERSION else None,
+    )
+    of_writers, of_readers = features_of_writers(requested), features_of_readers(requested)
+    if reader < FEATURES_READER_VERSION and writer < FEATURES_WRITER_VERSION:
+        reader_features = {
+            each for each in (*of_writers, *of_readers) if feature_of(each).for_readers
+        }
+        if any((each in of_writers) != (each in of_readers) for each in reader_features):
+            raise InvalidRequestError(
+                f"reader version {reader} does not go with writer version {writer}: "
+                f"{', '.join(sorted(reader_features))} exists in only one of them; give 1 with 2 "
+                "to 4, or 2 with 5 or 6, or add features by their names"
+            )
+    return (*of_writers, *of_readers)
 
 
 def add_features(protocol: Protocol, names: Iterable[str]) -> Protocol:

@@ -16,6 +16,7 @@ from delta_ops import DeltaLog, begin
 from delta_ops.ddl import (
     add_constraint,
     add_feature,
+    create_table,
     drop_constraint,
     drop_feature,
     rename_table,
@@ -85,6 +86,54 @@ def test_a_feature_is_added_by_name_in_any_case(log: DeltaLog) -> None:
         add_feature(log, "rowTraking")
     with pytest.raises(UnsupportedFeatureError, match="icebergCompatV1"):
         add_feature(log, "icebergCompatV1")
+
+
+@pytest.mark.parametrize(
+    ("properties", "versions", "kept"),
+    [
+        pytest.param(
+            {
+                "delta.minReaderVersion": "2",
+                "delta.minWriterVersion": "5",
+                "delta.columnMapping.mode": "name",
+            },
+            (2, 5),
+            {"delta.columnMapping.mode", "delta.columnMapping.maxColumnId"},
+            id="column mapping, as the reference documents it",
+        ),
+        pytest.param({"DELTA.MINREADERVERSION": "2"}, (2, 5), set(), id="a reader version alone"),
+        pytest.param({"delta.minWriterVersion": "3"}, (1, 3), set(), id="a writer version alone"),
+        pytest.param({"delta.minWriterVersion": "7"}, (1, 2), set(), id="a version of lists"),
+        pytest.param({"delta.minWriterVersion": "1"}, (1, 2), set(), id="an older version"),
+    ],
+)
+def test_a_property_of_a_protocol_version_adds_its_features(
+    log: DeltaLog, properties: dict[str, str], versions: tuple[int, int], kept: set[str]
+) -> None:
+    set_properties(log, properties)
+    create_table(Path(log.uri) / "new", pa.schema([("id", pa.int64())]), properties=properties)
+    for snapshot in (log.snapshot(), DeltaLog(Path(log.uri) / "new").snapshot()):
+        protocol = snapshot.protocol
+        assert (protocol.min_reader_version, protocol.min_writer_version) == versions
+        assert snapshot.metadata.configuration.keys() == kept
+
+
+@pytest.mark.parametrize(
+    ("properties", "message"),
+    [
+        ({"delta.minReaderVersion": "1", "delta.minWriterVersion": "5"}, "give 1 with 2 to 4"),
+        ({"delta.minReaderVersion": "9"}, "there is no protocol of reader version 9"),
+        ({"delta.minWriterVersion": "0"}, "there is no protocol of reader version 1 and writer"),
+        ({"delta.minWriterVersion": "new"}, "delta.minWriterVersion is 'new'"),
+        ({"delta.minWriterVersion": None}, "cannot remove a feature"),
+    ],
+)
+def test_a_protocol_version_that_does_not_exist_is_refused(
+    log: DeltaLog, properties: dict[str, str | None], message: str
+) -> None:
+    with pytest.raises(InvalidRequestError, match=message):
+        set_properties(log, properties)
+    assert log.snapshot().version == 0
 
 
 def test_constraints_are_dropped_before_their_feature(log: DeltaLog) -> None:

@@ -41,12 +41,12 @@ def test_an_option_that_is_not_supported_is_refused_with_what_to_do_instead() ->
         options_for(Use.STREAM_WRITE, data)
 
 
-def test_properties_are_distinguished_from_protocol_versions() -> None:
+def test_properties_are_distinguished_from_settings_of_hadoop() -> None:
     data = {
         "delta.appendonly": ("delta.appendOnly", "true"),
         "delta.minreaderversion": ("delta.minReaderVersion", "2"),
         "fs.s3a.endpoint": ("fs.s3a.endpoint", "http://127.0.0.1:9000"),
     }
     options = options_for(Use.WRITE, data)
-    assert options.properties() == {"delta.appendOnly": "true"}
+    assert options.properties() == {"delta.appendOnly": "true", "delta.minReaderVersion": "2"}
     assert options.hadoop_settings() == {"fs.s3a.endpoint": "http://127.0.0.1:9000"}

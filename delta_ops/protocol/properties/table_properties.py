@@ -46,6 +46,7 @@ from delta_ops.protocol.properties.values import (
     CompressionCodec,
     IsolationLevel,
 )
+from delta_ops.protocol.protocol_upgrade import features_of_versions
 from delta_ops.protocol.row_rules import CONSTRAINTS
 from delta_ops.protocol.stats.indexed_columns import StatsSettings
 
@@ -56,7 +57,11 @@ FEATURE = "delta.feature."
 """Prefix of names that are no properties, but add a feature to the protocol."""
 DEFAULT_CODEC: CompressionCodec = "zstd"
 _FILE_BYTES = 128 * 1024 * 1024
-_OF_PROTOCOL = ("delta.minreaderversion", "delta.minwriterversion", "delta.ignoreprotocoldefaults")
+_READER_VERSION, _WRITER_VERSION = "delta.minreaderversion", "delta.minwriterversion"
+_VERSIONS = {_READER_VERSION: "delta.minReaderVersion", _WRITER_VERSION: "delta.minWriterVersion"}
+"""Names that are no properties, but add the features of a protocol version; in lower case."""
+_LEAST_WRITERS = {1: 1, 2: 5, 3: 7}
+"""The first writer version of each reader version."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +155,8 @@ def requested_properties(changes: Mapping[str, str | None]) -> RequestedChanges:
     """Validate table properties that a user sets or removes.
 
     Args:
-        changes: Values by name, ignoring case; `delta.feature.<name>` = supported adds a feature.
+        changes: Values by name, ignoring case. `delta.feature.<name>` = supported adds a feature.
+            `delta.minReaderVersion` and `delta.minWriterVersion` add the features of a version.
 
     Raises:
         InvalidRequestError: A property is unknown, must not be set by users, or has an invalid
@@ -158,11 +164,15 @@ def requested_properties(changes: Mapping[str, str | None]) -> RequestedChanges:
     """
     properties: dict[str, str | None] = {}
     features: list[str] = []
+    versions: dict[str, int] = {}
     for name, value in changes.items():
         if not isinstance(name, str) or not isinstance(value, str | None):
             raise _text_error(name, value)
         if name.lower().startswith(FEATURE):
             features.append(_requested_feature(name, value))
+            continue
+        if name.lower() in _VERSIONS:
+            versions[name.lower()] = _requested_version(name, value)
             continue
         row = _rows_by_lower_name().get(name.lower())
         if row is not None and not row.is_for_users:
@@ -179,7 +189,7 @@ def requested_properties(changes: Mapping[str, str | None]) -> RequestedChanges:
                 f"Table property {exact_name} is set twice (case does not count); set it once."
             )
         properties[exact_name] = value
-    return RequestedChanges(properties, tuple(features))
+    return RequestedChanges(properties, (*features, *_features_of(versions)))
 
 
 def ignored_properties(known: Mapping[str, str], given: Mapping[str, str]) -> Iterator[str]:
@@ -197,7 +207,7 @@ def ignored_properties(known: Mapping[str, str], given: Mapping[str, str]) -> It
     values = {name.lower(): text for name, text in known.items()}
     for name, text in requested_properties(given).properties.items():
         found = values.get(name.lower())
-        if name.lower() not in _OF_PROTOCOL and found != text:
+        if found != text:
             has = "does not have it" if found is None else f"has {found!r}"
             yield (
                 f"the property {name} = {text!r} is for a new table, and this table {has}; change "
@@ -220,6 +230,27 @@ def _requested_feature(name: str, value: str | None) -> str:
     return by_lower[wanted.lower()]
 
 
+def _requested_version(name: str, value: str | None) -> int:
+    if value is None or not value.strip().isdecimal():
+        raise InvalidRequestError(
+            f"{_VERSIONS[name.lower()]} is {value!r}: to add the features of a protocol version, "
+            "set its number. A property cannot remove a feature."
+        )
+    return int(value)
+
+
+def _features_of(versions: Mapping[str, int]) -> tuple[str, ...]:
+    """The features of protocol versions; a missing version is the lowest that fits the other."""
+    if not versions:
+        return ()
+    writer = versions.get(_WRITER_VERSION)
+    if writer is None:
+        reader = versions[_READER_VERSION]
+        return features_of_versions(reader, _LEAST_WRITERS.get(reader, 1))
+    fitting = max(each for each, least in _LEAST_WRITERS.items() if least <= max(writer, 1))
+    return features_of_versions(versions.get(_READER_VERSION, fitting), writer)
+
+
 def _spelling(row: Property[Any], name: str) -> str:
     is_older = row.older_name is not None and name.lower() == row.older_name.lower()
     return row.older_name if is_older and row.older_name else row.name
@@ -231,11 +262,6 @@ def _is_unknown(name: str) -> bool:
 
 
 def _advice(name: str) -> str:
-    if name.lower() in _OF_PROTOCOL:
-        return (
-            "; the protocol versions follow from the features: set these instead "
-            f"({FEATURE}<name> = supported)"
-        )
     rows = _rows_by_lower_name()
     found = difflib.get_close_matches(name.lower(), rows, n=1)
     known = "; names without the prefix delta. or delta_ops. are free for your own properties"

@@ -28,7 +28,8 @@ logger = logging.getLogger(__name__)
 
 PROPERTY = "delta."
 """Prefix of options that set a property of a new table."""
-_OF_PROTOCOL = ("delta.minreaderversion", "delta.minwriterversion", "delta.ignoreprotocoldefaults")
+_IGNORE_DEFAULTS = "delta.ignoreprotocoldefaults"
+"""Ignored: a session has no defaults of protocol versions."""
 _HADOOP = ("fs.", "dfs.")
 _SIZE = re.compile(r"(\d+)\s*([kmgtp]?)b?", re.IGNORECASE)
 _CLOSE = 0.8
@@ -237,15 +238,11 @@ class Options:
         return None if text is None else instant_of(name, text, time_zone)
 
     def properties(self) -> dict[str, str]:
-        """The properties for a new table.
-
-        Protocol versions are ignored: a new table gets the lowest protocol with all required
-        features.
-        """
+        """The properties for a new table."""
         return {
             name: value
             for lower, (name, value) in self.texts.items()
-            if lower.startswith(PROPERTY) and lower not in _OF_PROTOCOL
+            if lower.startswith(PROPERTY) and lower != _IGNORE_DEFAULTS
         }
 
     def hadoop_settings(self) -> dict[str, str]:

@@ -221,6 +221,18 @@ def _equals(column: str, value: str) -> str:
     return f"{name} IS NULL" if value.upper() == "NULL" else f"{name} = {value}"
 
 
+def _first_given(table: Table, schema: StructType, columns: Sequence[str]) -> str:
+    """The first column whose values are not computed."""
+    for column in columns:
+        field = find_by_path(schema, path_of_name(quote(column), schema))[1]
+        if not any(name in field.metadata for name in _COMPUTED):
+            return column
+    raise InvalidRequestError(
+        f"{table.log.uri}: the values of all columns are computed, so a row cannot have defaults "
+        "only; add a column that takes values"
+    )
+
+
 def _put_defaults(table: Table, schema: StructType, statement: nodes.Insert) -> nodes.Insert:
     """Replace DEFAULT in VALUES; a column of which all values are DEFAULT is left out."""
     fixed = {name.lower() for name, value in statement.partition if value is not None}
@@ -244,10 +256,8 @@ def _put_defaults(table: Table, schema: StructType, statement: nodes.Insert) -> 
                 else ""
             )
             kept[column] = [default if v.upper() == DEFAULT else v for v in values]
-    if not kept:
-        raise InvalidRequestError(
-            f"{table.log.uri}: a row of defaults only is not supported; write the value of one "
-            "column"
-        )
+    if not kept:  # a query has at least one column
+        column = _first_given(table, schema, columns)
+        kept[column] = [_default_of(table, schema, quote(column))] * len(statement.value_rows)
     rows = (f"({', '.join(row)})" for row in zip(*kept.values(), strict=True))
     return replace(statement, columns=tuple(kept), query=f"VALUES {', '.join(rows)}")

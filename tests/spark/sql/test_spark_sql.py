@@ -456,7 +456,6 @@ def test_a_value_that_cannot_be_bound_is_refused(delta: SparkSession, table: Pat
     [
         ("DELETE FROM {} WHERE id = 1 garbage", ParseException, "PARSE_SYNTAX_ERROR"),
         ("UPDATE {} SET nope = DEFAULT", AnalysisException, "nope"),
-        ("INSERT INTO {} VALUES (DEFAULT, DEFAULT, DEFAULT)", AnalysisException, "defaults only"),
         ("INSERT INTO {} VALUES (1, DEFAULT)", AnalysisException, "needs 3 values"),
         ("INSERT INTO {} (id, ID) VALUES (1, DEFAULT)", AnalysisException, "named twice"),
         (
@@ -648,6 +647,22 @@ def test_an_error_says_how_to_switch_the_feed_on(delta: SparkSession, table: Pat
     cure = r"never on; set delta\.enableChangeDataFeed=true with ALTER TABLE \.\.\. SET TBLPROP"
     with pytest.raises(AnalysisException, match=cure):
         delta.sql(f"SELECT * FROM table_changes_by_path('{table}', 0)").collect()
+
+
+@FULL
+def test_a_row_may_have_defaults_only(delta: SparkSession, tmp_path: Path) -> None:
+    name = f"delta.`{tmp_path}/t`"
+    delta.sql(
+        f"CREATE TABLE {name} (id BIGINT GENERATED ALWAYS AS IDENTITY, a INT DEFAULT 7, b STRING) "
+        "USING delta TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'supported')"
+    )
+    delta.sql(f"INSERT INTO {name} (a, b) VALUES (DEFAULT, DEFAULT), (DEFAULT, DEFAULT)")
+    delta.sql(f"INSERT INTO {name} (b) VALUES (DEFAULT)")
+    assert delta.sql(f"SELECT a, b FROM {name}").collect() == [(7, None)] * 3
+    other = f"delta.`{tmp_path}/u`"
+    delta.sql(f"CREATE TABLE {other} (id BIGINT GENERATED ALWAYS AS IDENTITY) USING delta")
+    with pytest.raises(AnalysisException, match="the values of all columns are computed"):
+        delta.sql(f"INSERT INTO {other} VALUES (DEFAULT)")
 
 
 @FULL
