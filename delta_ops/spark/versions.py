@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -41,6 +41,10 @@ _SETTINGS_SINCE: Mapping[str, Version] = {
     "spark.sql.parquet.variant.annotateLogicalType.enabled": (4, 1),
 }
 """The first version with a setting that not all versions have."""
+_ON_BEFORE: Mapping[str, Version] = {
+    "spark.sql.legacy.consecutiveStringLiterals.enabled": (4, 0),
+}
+"""Settings for the behavior of versions before this one, which lack the setting."""
 
 
 OLDEST_JAVA = 17 if VERSION >= (4, 0) else 8
@@ -96,6 +100,13 @@ def known_settings(settings: Mapping[str, str]) -> dict[str, str]:
         for name, value in settings.items()
         if _SETTINGS_SINCE.get(name, OLDEST) <= VERSION
     }
+
+
+def is_on(spark: SparkSession, setting: str) -> bool:
+    """Whether a session behaves as if this setting is true."""
+    if _ON_BEFORE.get(setting, OLDEST) > VERSION:
+        return True
+    return (spark.conf.get(setting, None) or "").lower() == "true"
 
 
 def is_connect(spark: SparkSession) -> bool:
@@ -216,15 +227,17 @@ def condition_of(error: PySparkException) -> str | None:
 
 
 def error_with_condition(kind: type[_E], message: str, condition: str | None) -> _E:
-    """An error of PySpark with the name of its condition."""
+    """An error of PySpark with the name of its condition.
+
+    PySpark 3.5 takes a message or a condition of its own list, but not both.
+    """
     made: Any = kind
-    if condition is None:
-        error: _E = made(message)
-    elif VERSION >= (4, 0):
-        error = made(message, errorClass=condition, messageParameters={})
-    else:
-        error = made(message, error_class=condition, message_parameters={})
-    return error
+    if condition is not None and VERSION >= (4, 0):
+        return cast(_E, made(message, errorClass=condition, messageParameters={}))
+    error = made(message)
+    if condition is not None:
+        error.error_class, error.message_parameters = condition, {}
+    return cast(_E, error)
 
 
 def repartition_by_id(rows: DataFrame, num_partitions: int, number: Column) -> DataFrame:

@@ -280,7 +280,7 @@ def test_properties_of_a_new_table_are_its_sessions_and_the_writers(
 ) -> None:
     delta.conf.set("spark.databricks.delta.properties.defaults.appendOnly", "true")
     delta.conf.set("spark.databricks.delta.commitInfo.userMetadata", "nightly")
-    writer = numbers(delta, 1).write.format("delta").clusterBy("id")
+    writer = numbers(delta, 1).write.format("delta")
     writer.option("delta.enableChangeDataFeed", "true").option("delta.minWriterVersion", 4)
     writer.save(str(tmp_path))
     snapshot = DeltaLog(tmp_path).snapshot()
@@ -288,8 +288,13 @@ def test_properties_of_a_new_table_are_its_sessions_and_the_writers(
         "delta.appendOnly": "true",
         "delta.enableChangeDataFeed": "true",
     }
-    assert snapshot.definition.has("clustering")
     assert commit_info(tmp_path)["userMetadata"] == "nightly"
+
+
+@pytest.mark.skipif(not hasattr(DataFrameWriter, "clusterBy"), reason="this Spark has no clusterBy")
+def test_a_writer_clusters_a_new_table(tmp_path: Path, delta: SparkSession) -> None:
+    numbers(delta, 1).write.format("delta").clusterBy("id").save(str(tmp_path))
+    assert DeltaLog(tmp_path).snapshot().definition.has("clustering")
 
 
 def test_changes_are_read(tmp_path: Path, delta: SparkSession) -> None:

@@ -26,6 +26,7 @@ from delta_ops.ddl import (
     set_table_comment,
 )
 from delta_ops.errors import InvalidRequestError, TableExistsError
+from delta_ops.spark.installed_version import VERSION
 from delta_ops.tables import DeltaTable
 from tests.spark.frames import files_under
 
@@ -94,7 +95,7 @@ def test_files_are_left_out(delta: SparkSession, table: Path) -> None:
     )
     (table / removed).unlink()
     assert delta.sql("SELECT * FROM v WHERE p = 0").count() == 4
-    with pytest.raises(Exception, match="FILE_NOT_EXIST"):
+    with pytest.raises(Exception, match=r"FILE_NOT_EXIST|\.parquet does not exist"):
         delta.sql("SELECT * FROM v").collect()
 
 
@@ -296,7 +297,11 @@ def test_changes_of_the_catalog_entry_are_refused_with_the_right_call(
     ("statement", "way"),
     [
         ("COMMENT ON TABLE items IS 'c'", "call delta_ops.ddl.set_table_comment("),
-        ("COMMENT ON COLUMN items.id IS 'c'", "call delta_ops.ddl.set_comment("),
+        pytest.param(
+            "COMMENT ON COLUMN items.id IS 'c'",
+            "call delta_ops.ddl.set_comment(",
+            marks=pytest.mark.skipif(VERSION < (4, 2), reason="this Spark has no such statement"),
+        ),
         ("SHOW PARTITIONS items", "read spark.read.format('delta').load("),
         ("SHOW TBLPROPERTIES items", "read DeltaLog("),
         ("SHOW CREATE TABLE items", "read DeltaLog("),

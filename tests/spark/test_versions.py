@@ -8,13 +8,19 @@ from pathlib import Path
 
 import pyspark
 import pytest
+from pyspark.errors import AnalysisException
 
 from delta_ops.errors import InvalidRequestError, MissingDependencyError
 from delta_ops.protocol.schema import VARIANT, StructField, StructType
 from delta_ops.spark import versions
 from delta_ops.spark.installed_version import version_of
 from delta_ops.spark.schema import spark_schema_from_schema
-from delta_ops.spark.versions import known_settings, reads_paths
+from delta_ops.spark.versions import (
+    condition_of,
+    error_with_condition,
+    known_settings,
+    reads_paths,
+)
 
 OF_VARIANTS = "spark.sql.variant.writeShredding.enabled"
 
@@ -66,6 +72,13 @@ def test_an_import_beside_an_old_pyspark_names_both_versions(tmp_path: Path) -> 
         "delta_ops.errors.MissingDependencyError: delta_ops.spark needs PySpark 3.5 or later, and "
         "PySpark 3.3.2 is installed; install another one with: pip install 'pyspark>=3.5'"
     )
+
+
+def test_an_error_has_a_message_and_a_condition() -> None:
+    error = error_with_condition(AnalysisException, "no such table", "DELTA_MISSING_DELTA_TABLE")
+    assert str(error).endswith("no such table")
+    assert condition_of(error) == "DELTA_MISSING_DELTA_TABLE"
+    assert condition_of(error_with_condition(AnalysisException, "no such table", None)) is None
 
 
 def test_settings_that_a_version_lacks_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:

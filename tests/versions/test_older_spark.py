@@ -22,6 +22,7 @@ from tests.versions.environments import (
 )
 
 ROWS = "tests/spark/test_same_rows_as_arrow.py"
+CONDITIONS = "tests/spark/test_conditions_by_settings.py"
 FILES = (
     "test_spark_delete_update",
     "test_spark_merge",
@@ -32,8 +33,10 @@ FILES = (
     "test_delta_table",
     "test_commit_protocol",
     "test_vector_filter",
+    "sql/test_spark_sql",
+    "sql/test_tables_by_name",
 )
-"""Changes of rows, streams, `format("delta")`, SQL by path, `delta.tables`, and our Java code."""
+"""Changes of rows, streams, `format("delta")`, SQL, `delta.tables`, and our Java code."""
 pytestmark = pytest.mark.full
 T = TypeVar("T")
 
@@ -78,6 +81,12 @@ def test_the_rows_of_all_tables_are_those_of_arrow(version: str) -> None:
 @pytest.mark.parametrize("version", SPARK)
 def test_the_tests_of_the_engine_pass(version: str, file: str) -> None:
     run_tests(spark_python(version), f"tests/spark/{file}.py")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("version", SPARK)
+def test_conditions_select_the_rows_that_spark_selects(version: str) -> None:
+    run_tests(spark_python(version), CONDITIONS, tier="not long")
 
 
 @pytest.mark.long

@@ -49,7 +49,7 @@ from delta_ops.spark.expressions.lists_of_texts import reads_lists_otherwise
 from delta_ops.spark.schema import empty_rows
 from delta_ops.spark.session.session import session_time_zone
 from delta_ops.spark.session.variables import escape_variables, names_like_variables
-from delta_ops.spark.versions import is_connect
+from delta_ops.spark.versions import is_connect, is_on
 
 _UTC = frozenset({"UTC", "Etc/UTC", "GMT", "Z", "+00:00"})
 _INSTANT = re.compile(r"timestamp(?!_ntz)", re.IGNORECASE)
@@ -277,8 +277,7 @@ def validate_times(
 def _reads_otherwise(spark: SparkSession, text: str) -> bool:
     """Whether the session may parse a SQL string differently from delta_ops expressions."""
     return "${" in text or any(
-        mark in text and (spark.conf.get(setting, None) or "").lower() == "true"
-        for mark, setting in _READ_OTHERWISE
+        mark in text and is_on(spark, setting) for mark, setting in _READ_OTHERWISE
     )
 
 

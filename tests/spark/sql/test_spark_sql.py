@@ -693,7 +693,7 @@ def test_a_missing_table_is_named(delta: SparkSession, tmp_path: Path) -> None:
 
 
 def test_statements_on_other_tables_stay_sparks(delta: SparkSession) -> None:
-    delta.sql("CREATE TABLE plain (a INT, b STRING) USING parquet COMMENT 'it''s'")
+    delta.sql("CREATE TABLE plain (a INT, b STRING) USING parquet COMMENT 'c'")
     delta.sql("INSERT INTO plain VALUES (?, ?)", args=[1, "x"])
     delta.sql("INSERT OVERWRITE plain SELECT :a, 'y'", args={"a": 2})
     delta.sql("ALTER TABLE plain SET TBLPROPERTIES ('k' = 'v')")
