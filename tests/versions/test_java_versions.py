@@ -37,7 +37,7 @@ def variables_of(java: str) -> dict[str, str]:
         ("3.5", "8"),
         ("3.5", "11"),
         ("4.0", "21"),
-        ("4.1", "21"),
+        ("4.1", "25"),
         ("4.2", "25"),
         (NEWEST, "21"),
         (NEWEST, "25"),
@@ -47,7 +47,7 @@ def test_a_path_through_the_engine_runs_on_java(spark: str, java: str, tmp_path:
     assert_path_runs(python_of(spark), tmp_path, variables_of(java))
 
 
-@pytest.mark.parametrize("spark", ["3.5", "4.1"])
+@pytest.mark.parametrize("spark", ["3.5", "4.0"])
 def test_a_java_that_is_too_new_for_spark_is_named(spark: str) -> None:
     program = "tests.versions.session_program"
     done = run_in(python_of(spark), program, variables=variables_of("25"))
