@@ -3,8 +3,10 @@
 from delta_ops.arrow.convert.convert import convert
 from delta_ops.arrow.existing_rows import check_rows
 from delta_ops.arrow.read.changes import read_changes
+from delta_ops.arrow.read.count import count_rows
 from delta_ops.arrow.read.diff_rows import diff_rows
-from delta_ops.arrow.read.scan import count_rows, export_schema, to_batches, to_table
+from delta_ops.arrow.read.explain import explain_scan
+from delta_ops.arrow.read.scan import export_schema, to_batches, to_table
 from delta_ops.arrow.rewrite.rewrite import rewrite
 from delta_ops.arrow.verbs import delete, merge, stage_write, update, write
 from delta_ops.transaction.merge import Merge
@@ -16,6 +18,7 @@ __all__ = [
     "count_rows",
     "delete",
     "diff_rows",
+    "explain_scan",
     "export_schema",
     "merge",
     "read_changes",

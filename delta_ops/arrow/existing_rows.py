@@ -16,8 +16,7 @@ from delta_ops.arguments import validate_arguments
 from delta_ops.arrow.read.scan import read_files
 from delta_ops.arrow.row_checks import describe_row, plan_check, validate_rows
 from delta_ops.errors import InvalidRequestError
-from delta_ops.log import Snapshot
-from delta_ops.planning.scan import plan_scan
+from delta_ops.log import Snapshot, plan_scan
 from delta_ops.protocol.predicate import Column, Predicate, parse_predicate, resolve
 from delta_ops.protocol.predicate.nodes import In, IsNull, Not, Or, leaves_of
 from delta_ops.protocol.row_rules import Check, NotNull, not_null_rules

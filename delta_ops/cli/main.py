@@ -33,7 +33,13 @@ from delta_ops.cli.properties import properties_command
 from delta_ops.cli.render import Group, report_errors
 from delta_ops.cli.restore import repair_command, restore_command, revert_command
 from delta_ops.cli.rows import changes_command, count_command, head_command, schema_command
-from delta_ops.cli.show import advise_command, files_command, history_command, show_command
+from delta_ops.cli.show import (
+    advise_command,
+    files_command,
+    history_command,
+    plan_command,
+    show_command,
+)
 from delta_ops.cli.tables import clone_command, convert_command, drop_command, manifest_command
 from delta_ops.cli.vacuum import vacuum_command
 from delta_ops.cli.versioning.refs import branch_command, refs_command, tag_command
@@ -102,6 +108,7 @@ GROUPS: Mapping[str, Sequence[str]] = {
         "properties",
         "history",
         "files",
+        "plan",
         "head",
         "count",
         "changes",
@@ -167,6 +174,7 @@ EXAMPLES: Mapping[str, str] = {
     "maintain": "maintain lake --dry-run",
     "manifest": "manifest lake/orders",
     "optimize": "optimize lake/orders --zorder country,id --dry-run",
+    "plan": "plan lake/orders --where \"country = 'NL' AND id < 100\"",
     "properties": "properties lake/orders --set delta.checkpointInterval=20",
     "refs": "refs lake/orders",
     "release": "release lake/releases create orders=lake/orders items=lake/items",
@@ -242,6 +250,7 @@ for _command in (
     show_command,
     history_command,
     files_command,
+    plan_command,
     head_command,
     count_command,
     schema_command,

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from delta_ops.arrow import explain_scan
 from delta_ops.cli.options import (
     json_option,
     open_snapshot,
@@ -22,15 +23,15 @@ from delta_ops.cli.render import (
     is_terminal,
     make_printable,
     moment_text,
+    say,
     show_columns,
     show_fields,
     show_json,
     show_rows,
 )
-from delta_ops.log import HistoryEntry
+from delta_ops.log import HistoryEntry, plan_scan
 from delta_ops.log.commit_metrics import files_text, rows_text
 from delta_ops.maintenance import advise
-from delta_ops.planning.scan import plan_columnar_scan
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.values.wide_timestamps import utc_text
 from delta_ops.units import size_text
@@ -150,7 +151,7 @@ def files_command(
     """List live files by path; with --where, only files that may have matching rows."""
     snapshot = open_snapshot(table, storage_options, version, timestamp, ref)
     names = ("path", "size", "num_records", "modification_time", "partition_values")
-    found = plan_columnar_scan(snapshot, names, where).sort_by("path")
+    found = plan_scan(snapshot, where, columns=names).files().sort_by("path")
     rows = list(islice(found.to_pylist(), limit))
     if as_json:
         for row in rows:
@@ -166,6 +167,52 @@ def files_command(
         whole=("size", "rows", "modified"),
         cut=("path", "partition"),
     )
+
+
+@click.command("plan")
+@table_argument
+@version_options
+@where_option
+@json_option
+def plan_command(
+    table: str,
+    storage_options: dict[str, Any],
+    version: int | None,
+    timestamp: str | None,
+    ref: str | None,
+    where: Predicate | None,
+    as_json: bool,
+) -> None:
+    """Show how many files a read opens, and which step leaves out the others."""
+    snapshot = open_snapshot(table, storage_options, version, timestamp, ref)
+    plan = explain_scan(snapshot, where)
+    num_live, live_bytes = plan.steps[0].num_files, plan.steps[0].size_bytes or 0
+    values = {
+        "table": snapshot.uri,
+        "version": snapshot.version,
+        "condition": plan.condition,
+        "num_files": len(plan),
+        "size_bytes": plan.size_bytes,
+        "max_rows": plan.max_rows,
+        "num_deletion_vectors": plan.num_deletion_vectors,
+    }
+    if as_json:
+        show_json({**values, "steps": [*map(asdict, plan.steps)], "notes": plan.notes()})
+        return
+    shown = {
+        "table": snapshot.uri,
+        "version": snapshot.version,
+        "condition": plan.condition,
+        "files": f"{len(plan):,} of {num_live:,}",
+        "size": f"{size_text(plan.size_bytes or 0)} of {size_text(live_bytes)}",
+        "rows": "unknown" if plan.max_rows is None else f"at most {plan.max_rows:,}",
+        "deletion vectors": f"{plan.num_deletion_vectors:,}" if plan.num_deletion_vectors else None,
+    }
+    show_fields({name: value for name, value in shown.items() if value is not None})
+    click.echo()
+    show_rows(("step", "files", "size"), plan.rows(), whole=("files", "size"))
+    for note in plan.notes():
+        say(note)
 
 
 @click.command("advise")

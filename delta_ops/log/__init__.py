@@ -6,13 +6,17 @@
 from delta_ops.log.delta_log import DeltaLog, Source, TableOrPlace, log_of, snapshot_of
 from delta_ops.log.history.history import HistoryEntry
 from delta_ops.log.snapshot import Snapshot
+from delta_ops.log.version.scan_plan import ScanPlan, ScanStep, plan_scan
 
 __all__ = [
     "DeltaLog",
     "HistoryEntry",
+    "ScanPlan",
+    "ScanStep",
     "Snapshot",
     "Source",
     "TableOrPlace",
     "log_of",
+    "plan_scan",
     "snapshot_of",
 ]

@@ -28,7 +28,7 @@ from delta_ops.log.path_errors import line_of_path, naming_place
 from delta_ops.log.replaced_table import TableMark, is_same_file, validate_not_replaced
 from delta_ops.log.segment import Checkpoint, Segment, find_segment, list_log, retry_if_vanished
 from delta_ops.log.table_state import EMPTY_STATE, TableState, joined_state, state_of_commits
-from delta_ops.log.version.files import live_adds, live_files, live_sizes, stream_live, tombstones
+from delta_ops.log.version.files import live_sizes, stream_live, tombstones
 from delta_ops.log.version.load import (
     LoadedVersion,
     definition_after,
@@ -37,8 +37,9 @@ from delta_ops.log.version.load import (
     open_listed_checkpoint,
 )
 from delta_ops.log.version.reconciliation import Tail, extend_tail
+from delta_ops.log.version.scan_plan import plan_scan
 from delta_ops.protocol.actions import AddFile, DomainMetadata, Metadata, Protocol, SetTransaction
-from delta_ops.protocol.arrow_schemas import ADD, REMOVE, add_files
+from delta_ops.protocol.arrow_schemas import REMOVE, add_files
 from delta_ops.protocol.columns.clustering import clustering_columns
 from delta_ops.protocol.expression.implication import AnyPredicate
 from delta_ops.protocol.properties.table_properties import TableProperties
@@ -227,7 +228,8 @@ class Snapshot:
             >>> snapshot.files(predicate="id > 3").num_rows  # by statistics
             0
         """
-        return live_files(self, columns, predicate, partition_time_zone)
+        zone = partition_time_zone
+        return plan_scan(self, predicate, columns=columns, partition_time_zone=zone).files()
 
     def add_files(
         self, predicate: AnyPredicate | None = None, *, partition_time_zone: str = "UTC"
@@ -239,7 +241,7 @@ class Snapshot:
         self, predicate: AnyPredicate | None = None, *, partition_time_zone: str = "UTC"
     ) -> pa.Table:
         """Live files as rows of `arrow_schemas.ADD`; needs far less memory than `add_files`."""
-        return live_adds(self, ADD.names, predicate, partition_time_zone)
+        return plan_scan(self, predicate, partition_time_zone=partition_time_zone).adds
 
     def stream_live(self, columns: Sequence[str]) -> Iterator[pa.Table]:
         """Yield the live files in tables of bounded size.

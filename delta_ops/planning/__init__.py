@@ -1,4 +1,4 @@
-"""Planning: choose the files that a read, a replacement or a change feed opens.
+"""Planning: decisions that both engines need before they read or write rows.
 
-Pruning by statistics and partition values is pure, and is in `log.version.pruning`.
+Files are chosen by `log.plan_scan`, because transactions choose files too.
 """

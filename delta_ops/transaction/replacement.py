@@ -12,10 +12,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from delta_ops.log import Snapshot
-from delta_ops.log.version.pruning import split_by_match
+from delta_ops.log import Snapshot, plan_scan
 from delta_ops.protocol.actions import AddFile
-from delta_ops.protocol.arrow_schemas import add_files, merge_chunks
+from delta_ops.protocol.arrow_schemas import add_files
 from delta_ops.protocol.predicate import TRUE, Always, Column, Or, Predicate, all_of
 from delta_ops.protocol.schema import StructField
 from delta_ops.protocol.table_definition import TableDefinition
@@ -71,10 +70,8 @@ def plan_replacement(
     Raises:
         InvalidRequestError: The predicate does not fit the table.
     """
-    adds = snapshot.add_rows(predicate, partition_time_zone=partition_time_zone)
-    matched, mixed = split_by_match(
-        merge_chunks(adds), predicate, snapshot.definition, snapshot.uri, partition_time_zone
-    )
+    plan = plan_scan(snapshot, predicate, partition_time_zone=partition_time_zone)
+    matched, mixed = plan.split_by_match()
     return Replacement(matched=matched, mixed=tuple(add_files(mixed)))
 
 

@@ -16,7 +16,7 @@ import pytest
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, col
 from delta_ops.errors import InvalidRequestError
-from delta_ops.planning.scan import plan_scan
+from delta_ops.log import plan_scan
 from delta_ops.protocol.predicate import Predicate
 from tests.support.argument_values import (
     KEPT,

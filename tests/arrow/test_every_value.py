@@ -18,7 +18,7 @@ from delta_ops import DeltaLog, col
 from delta_ops.arrow.casting import plan_fit
 from delta_ops.ddl import create_table
 from delta_ops.errors import InvalidRequestError
-from delta_ops.planning.scan import plan_scan
+from delta_ops.log import plan_scan
 from delta_ops.protocol.predicate import to_arrow
 from delta_ops.protocol.schema import (
     LONG,

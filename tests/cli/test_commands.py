@@ -140,6 +140,19 @@ def test_files_that_may_hold_rows(table: Path, where: str, count: int) -> None:
     assert len(result.stdout.splitlines()) == count
 
 
+def test_the_plan_of_a_read_counts_the_files_of_each_step(table: Path) -> None:
+    planned = output("plan", table, "--where", "day = '2026-01-02' AND id = 99")
+    steps = [(step["name"], step["columns"], step["num_files"]) for step in planned["steps"]]
+    assert steps == [
+        ("live files", [], 3),
+        ("partition values", ["day"], 1),
+        ("statistics", ["id"], 0),
+    ]
+    assert (planned["num_files"], planned["size_bytes"], planned["max_rows"]) == (0, 0, 0)
+    assert output("plan", table, "--version", "0")["num_files"] == 1
+    assert output("plan", table)["notes"] == ["There is no condition, so every live file is read."]
+
+
 def test_rows_for_programs_without_json_are_separated_by_tabs(table: Path) -> None:
     (table / "a\tb\n.parquet").write_bytes(b"")
     age(table / "a\tb\n.parquet", 9)
@@ -263,6 +276,14 @@ def test_compact_log(tmp_path: Path) -> None:
         pytest.param(["show", "{tmp}/none"], 1, "is not a Delta table", id="no table"),
         pytest.param(["files", "{table}", "--where", "x=1"], 1, "x", id="no such column"),
         pytest.param(["files", "{table}", "--where", "day = 'May'"], 1, "May", id="no such date"),
+        pytest.param(["plan", "{table}", "--where", "x=1"], 1, "x", id="a plan for no column"),
+        pytest.param(
+            ["plan", "{table}", "--where", "id = 'x'"], 1, "id", id="a plan for another type"
+        ),
+        pytest.param(
+            ["plan", "{table}", "--version", "9"], 1, "version 9", id="a plan of no version"
+        ),
+        pytest.param(["plan", "{table}", "--ref", "tag:x"], 1, "tag x", id="a plan of no tag"),
         pytest.param(
             ["optimize", "{table}", "--where", "id=1"],
             1,

@@ -35,6 +35,9 @@ COMMANDS: Mapping[str, str] = {
     "show": "show lake/orders",
     "show-of-a-plain-table": "show rows/visits",
     "files": "files lake/orders",
+    "plan": "plan lake/orders --where \"country = 'NL' AND id < 8000\"",
+    "plan-without-bounds": 'plan lake/orders --where "price > 3.50"',
+    "plan-of-every-file": "plan rows/visits",
     "history": "history lake/orders",
     "schema": "schema rows/visits",
     "schema-arrow": "schema rows/visits --arrow",
@@ -64,6 +67,7 @@ COMMANDS: Mapping[str, str] = {
     "help-vacuum": "vacuum --help",
     "help-health": "health --help",
     "help-files": "files --help",
+    "help-plan": "plan --help",
 }
 
 

@@ -16,7 +16,9 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "layout.md"
 
 def test_the_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    first, second, third = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    first, explained, second, third = re.findall(
+        r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL
+    )
     names: dict[str, Any] = {"__name__": "__main__"}
     exec(compile(first, PAGE.name, "exec"), names)
     log = DeltaLog("orders")
@@ -24,6 +26,9 @@ def test_the_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     items = da.to_table(log)["item"].to_pylist()
     assert sorted(items) == list(range(300)) != items
     assert [entry.operation for entry in log.history()][:2] == ["OPTIMIZE", "OPTIMIZE"]
+    exec(compile(explained, PAGE.name, "exec"), names)
+    assert len(names["plan"]) == 1
+    assert "statistics of item" in str(names["plan"])
     exec(compile(second, PAGE.name, "exec"), names)
     assert da.count_rows(log) == 301
     exec(compile(third, PAGE.name, "exec"), names)

@@ -23,7 +23,7 @@ import delta_ops.spark as ds
 from delta_ops import DeltaLog, col
 from delta_ops.ddl import create_table
 from delta_ops.errors import InvalidRequestError
-from delta_ops.planning.scan import plan_scan
+from delta_ops.log import plan_scan
 from delta_ops.protocol.schema import LONG, STRING, StructField, StructType
 from delta_ops.spark.session.session import overriding
 from delta_ops.tables import DeltaTable

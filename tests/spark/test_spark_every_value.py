@@ -19,8 +19,8 @@ import delta_ops.spark as ds
 from delta_ops import DeltaLog, col
 from delta_ops.ddl import create_table
 from delta_ops.errors import InvalidRequestError
+from delta_ops.log import plan_scan
 from delta_ops.planning.assigned_columns import is_sql_text
-from delta_ops.planning.scan import plan_scan
 from delta_ops.protocol.schema import (
     DOUBLE,
     LONG,

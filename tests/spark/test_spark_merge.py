@@ -16,7 +16,7 @@ import delta_ops.arrow as da
 import delta_ops.spark as ds
 from delta_ops import DeltaLog, begin
 from delta_ops.errors import InvalidRequestError
-from delta_ops.planning.scan import plan_scan
+from delta_ops.log import plan_scan
 from delta_ops.protocol.expression import lit
 from delta_ops.protocol.schema import LONG, STRING, DataType, StructField, StructType
 from delta_ops.spark.dml import merge_source

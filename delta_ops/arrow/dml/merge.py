@@ -32,9 +32,8 @@ from delta_ops.arrow.read.reading import DECODED, gather, go_through
 from delta_ops.arrow.read.scan import plan_reading
 from delta_ops.arrow.write.change_files import mark_files
 from delta_ops.arrow.write.data_files import write_rows
-from delta_ops.log import Snapshot
+from delta_ops.log import Snapshot, plan_scan
 from delta_ops.planning.merge_columns import TARGET, names_of, rows_to_read
-from delta_ops.planning.scan import plan_scan
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_values import array_of, numpy_of
 from delta_ops.protocol.predicate import Predicate
@@ -66,7 +65,7 @@ class PlannedMerge:
         validate_source(source, self._request.source_rules, table)
         run = _begin_run(plan, source, snapshot)
         transaction.read(run.read)
-        files = plan_scan(snapshot, run.read)
+        files = list(plan_scan(snapshot, run.read))
         has_vectors = transaction.definition.properties.deletion_vectors
         change = _change_by_vectors if has_vectors else _change_files
         found, num_copied, marked = change(run, files, snapshot, changed)

@@ -10,7 +10,6 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import date
-from functools import partial
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -20,7 +19,6 @@ from pyroaring import BitMap64
 from delta_ops.arguments import validate_arguments
 from delta_ops.arrow.char_columns import plan_padding
 from delta_ops.arrow.expressions.conditions import Condition, condition_of
-from delta_ops.arrow.read.data_file import num_rows
 from delta_ops.arrow.read.file_columns import FileColumns
 from delta_ops.arrow.read.file_scan import FileScan, Numbered, RowIds, StoredFile
 from delta_ops.arrow.read.file_values import Partitioning, plan_partitioning
@@ -30,11 +28,10 @@ from delta_ops.arrow.read.row_groups import plan_row_groups
 from delta_ops.clock import system_clock
 from delta_ops.error_texts import first_line
 from delta_ops.errors import InvalidRequestError, StorageError, naming_table
-from delta_ops.log import Snapshot, Source, snapshot_of
+from delta_ops.log import Snapshot, Source, plan_scan, snapshot_of
 from delta_ops.planning.commit_changes import Deleted
 from delta_ops.planning.conditions import simplify_condition
 from delta_ops.planning.recorded_reads import record_read
-from delta_ops.planning.scan import plan_scan
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_values import empty_table
 from delta_ops.protocol.expression import Expression
@@ -49,9 +46,7 @@ from delta_ops.protocol.row_tracking import (
 )
 from delta_ops.protocol.schema import StructType
 from delta_ops.protocol.schema.arrow_types import arrow_schema_from_schema
-from delta_ops.protocol.stats.file_stats import parse_stats
 from delta_ops.protocol.table_definition import TableDefinition, validate
-from delta_ops.storage.concurrency import run_parallel
 
 ReadFiles = Callable[[Iterable[AddFile]], Iterator[pa.RecordBatch]]
 """Yields the rows of live files, in the order of the files."""
@@ -93,7 +88,7 @@ def to_table(
         3
     """
     validate_arguments(to_table, locals())
-    snapshot, wanted = _open(snapshot_of(source, version, timestamp, ref), columns)
+    snapshot, wanted = open_columns(snapshot_of(source, version, timestamp, ref), columns)
     batches = _matching_batches(snapshot, wanted, predicate, partition_time_zone)
     return pa.Table.from_batches(batches, arrow_schema_from_schema(wanted))
 
@@ -115,7 +110,7 @@ def to_batches(
         3
     """
     validate_arguments(to_batches, locals())
-    snapshot, wanted = _open(snapshot_of(source, version, timestamp, ref), columns)
+    snapshot, wanted = open_columns(snapshot_of(source, version, timestamp, ref), columns)
     return _matching_batches(snapshot, wanted, predicate, partition_time_zone)
 
 
@@ -123,7 +118,7 @@ def open_reader(
     snapshot: Snapshot, columns: Sequence[str] | None = None, predicate: Predicate | None = None
 ) -> pa.RecordBatchReader:
     """Return the rows of `to_batches` as a stream for other libraries; see `read_soon`."""
-    _, wanted = _open(snapshot, columns)
+    _, wanted = open_columns(snapshot, columns)
     batches = _matching_batches(snapshot, wanted, predicate, "UTC", read_soon)
     return pa.RecordBatchReader.from_batches(arrow_schema_from_schema(wanted), batches)
 
@@ -132,50 +127,10 @@ def schema_of_reading(
     snapshot: Snapshot, columns: Sequence[str] | None = None, predicate: Predicate | None = None
 ) -> pa.Schema:
     """Return the schema of `open_reader`, and check its arguments, without reading a file."""
-    _, wanted = _open(snapshot, columns)
+    _, wanted = open_columns(snapshot, columns)
     if predicate is not None:
         resolve(predicate, snapshot.schema)
     return arrow_schema_from_schema(wanted)
-
-
-def count_rows(
-    source: Source,
-    predicate: Predicate | Expression | str | None = None,
-    *,
-    version: int | None = None,
-    timestamp: str | date | None = None,
-    ref: str | None = None,
-    partition_time_zone: str = "UTC",
-) -> int:
-    """Count the rows of a version or snapshot, or the rows that match a predicate.
-
-    Without a predicate, only files without a row count in the log are opened.
-
-    Raises:
-        InvalidRequestError: A column does not exist, or the predicate does not fit the table.
-        DataFileError: A data file or a deletion vector is missing or unreadable.
-
-    Examples:
-        >>> da.count_rows("lake/orders"), da.count_rows("lake/orders", col("price") > 15)
-        (3, 2)
-    """
-    validate_arguments(count_rows, locals())
-    snapshot, _ = _open(snapshot_of(source, version, timestamp, ref), None)
-    if predicate is not None:
-        zone = partition_time_zone
-        return sum(map(len, to_batches(snapshot, [], predicate, partition_time_zone=zone)))
-    return num_live_rows(snapshot, plan_scan(snapshot))
-
-
-def num_live_rows(snapshot: Snapshot, adds: Sequence[AddFile]) -> int:
-    """Count the rows of live files; opens only files whose statistics lack the row count."""
-    known = [(add, parse_stats(add.stats)) for add in adds]
-    uncounted = [add for add, stats in known if stats is None or stats.num_records is None]
-    stored = sum(stats.num_records for _, stats in known if stats and stats.num_records)
-    deleted = sum(add.deletion_vector.cardinality for add in adds if add.deletion_vector)
-    partitioning = plan_partitioning(StructType(), snapshot.definition, "UTC")
-    files = [_stored_file(add, partitioning, snapshot.uri) for add in uncounted]
-    return stored + sum(run_parallel(partial(num_rows, snapshot), files)) - deleted
 
 
 def export_schema(source: Source, path: str | os.PathLike[str]) -> None:
@@ -196,7 +151,7 @@ def export_schema(source: Source, path: str | os.PathLike[str]) -> None:
         ['id', 'country', 'price']
     """
     validate_arguments(export_schema, locals())
-    snapshot, wanted = _open(snapshot_of(source), None)
+    snapshot, wanted = open_columns(snapshot_of(source), None)
     content, place = pa.BufferOutputStream(), os.fspath(path)
     try:
         pq.write_table(empty_table(arrow_schema_from_schema(wanted)), content)
@@ -310,7 +265,8 @@ def plan_reading_kept(
     return plan_reading(snapshot, names, predicate, stored, ahead_bytes, encoded)
 
 
-def _open(snapshot: Snapshot, columns: Sequence[str] | None) -> tuple[Snapshot, StructType]:
+def open_columns(snapshot: Snapshot, columns: Sequence[str] | None) -> tuple[Snapshot, StructType]:
+    """Return the snapshot, which must be readable, and the schema of the chosen columns."""
     # Validate before the schema is used: it may have types that Arrow lacks.
     validate(snapshot.definition, "read", table=snapshot.uri)
     with naming_table(snapshot.uri):
@@ -325,7 +281,7 @@ def _matching_batches(
     read_rows: ReadRows = read_all,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a user's request, with char columns padded."""
-    implied, condition = _condition_of(predicate, snapshot)
+    implied, condition = split_condition(predicate, snapshot)
     files = plan_scan(snapshot, implied, partition_time_zone=partition_time_zone)
     record_read(snapshot, implied)
     read = wanted
@@ -341,7 +297,7 @@ def _matching_batches(
     return map(plan_padding(wanted), rows)
 
 
-def _condition_of(
+def split_condition(
     predicate: Predicate | Expression | str | None, snapshot: Snapshot
 ) -> tuple[Predicate | None, Condition | None]:
     """Split a condition into a predicate for data skipping, and a filter of rows if needed."""
@@ -405,7 +361,7 @@ def _plan_scan(
         tracked = None
 
     def stored_file(add: AddFile) -> StoredFile:
-        return _stored_file(add, partitioning, snapshot.uri, tracked)
+        return stored_file_of(add, partitioning, snapshot.uri, tracked)
 
     select = plan_selection(scan.schema, arrow_schema_from_schema(wanted))
     return _PlannedScan(scan, stored_file, select)
@@ -428,9 +384,10 @@ def plan_condition(
     return unite(schema, [wanted, in_condition]), to_arrow(resolved, schema)
 
 
-def _stored_file(
+def stored_file_of(
     add: AddFile, partitioning: Partitioning, table: str, tracked: RowColumns | None = None
 ) -> StoredFile:
+    """Describe a live file and all its live rows."""
     path = canonical_path(add.path, table)
     return StoredFile(
         path=path,

@@ -17,7 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from delta_ops.arrow.read.scan import num_live_rows, read_files
+from delta_ops.arrow.read.count import num_live_rows
+from delta_ops.arrow.read.scan import read_files
 from delta_ops.arrow.rewrite.axis_ranks import axis_of_sample, field_of
 from delta_ops.arrow.rewrite.curve import Ranks, axis_bits, places
 from delta_ops.log import Snapshot

@@ -10,7 +10,8 @@ from itertools import chain, islice
 import pyarrow as pa
 
 from delta_ops.arrow.acero import evaluate
-from delta_ops.arrow.read.scan import num_live_rows, read_kept
+from delta_ops.arrow.read.count import num_live_rows
+from delta_ops.arrow.read.scan import read_kept
 from delta_ops.arrow.rewrite.curve import best_cut
 from delta_ops.arrow.rewrite.ordered_rows import (
     Piece,

@@ -10,8 +10,9 @@ import pyarrow as pa
 from delta_ops.arguments import validate_arguments
 from delta_ops.arrow.dictionary_columns import encode_alike
 from delta_ops.arrow.memory_pools import returning_memory, sparing_memory
+from delta_ops.arrow.read.count import num_live_rows
 from delta_ops.arrow.read.reading import CountedRows
-from delta_ops.arrow.read.scan import num_live_rows, plan_reading_kept
+from delta_ops.arrow.read.scan import plan_reading_kept
 from delta_ops.arrow.rewrite.ordered_rewrite import MEMORY_BYTES, WriteFile, write_in_order
 from delta_ops.arrow.write.data_file import DataFileWriter, row_groups
 from delta_ops.arrow.write.written_files import all_or_none

@@ -14,16 +14,14 @@ from typing import Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from delta_ops.errors import LogCorruptError, naming_table
+from delta_ops.errors import LogCorruptError
 from delta_ops.log.checkpoint.read import OpenCheckpoint, stream_adds, stream_removes
 from delta_ops.log.path_errors import line_of_path, naming_place
 from delta_ops.log.segment import Checkpoint
-from delta_ops.log.version import pruning
 from delta_ops.log.version.reconciliation import FileRows, Tail, file_rows, unseen_rows
 from delta_ops.log.version.repeated_files import all_differ, drop_repeated
 from delta_ops.protocol.arrow_schemas import ADD, CANONICAL_PATH, REMOVE
 from delta_ops.protocol.arrow_values import empty_table
-from delta_ops.protocol.expression.implication import AnyPredicate, predicate_of
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.storage import Storage
 
@@ -97,26 +95,9 @@ def stream_live(version: Version, columns: Sequence[str]) -> Iterator[pa.Table]:
         )
 
 
-def live_files(
-    version: Version, columns: Sequence[str], predicate: AnyPredicate | None, time_zone: str
-) -> pa.Table:
-    """Live files that may hold a matching row, as file columns; see `Snapshot.files`."""
-    with _naming_file(version):
-        adds = _live_adds(version, pruning.sources(columns), predicate, time_zone)
-        return pruning.file_view(adds, columns, version.definition, version.uri, time_zone)
-
-
-def live_adds(
-    version: Version, columns: Sequence[str], predicate: AnyPredicate | None, time_zone: str
-) -> pa.Table:
-    """List the live files that a predicate can match, with the columns of `arrow_schemas.ADD`."""
-    with _naming_file(version):
-        return _live_adds(version, columns, predicate, time_zone)
-
-
 def live_sizes(version: Version) -> pa.ChunkedArray:
     """Bytes of each live file, in no particular order."""
-    if not _may_repeat_files(version):
+    if not may_repeat_files(version):
         return pa.concat_tables(stream_live(version, ["size"]))["size"]
     tables: list[pa.Table] = []
 
@@ -126,7 +107,8 @@ def live_sizes(version: Version) -> pa.ChunkedArray:
             yield table
 
     if not all_differ(stream_tables(), version.uri):
-        return _live_adds(version, ["size"], None, "UTC")["size"]
+        files = pa.concat_tables(stream_live(version, ["size", "path", "deletionVector"]))
+        return drop_repeated(files, version.uri)["size"]
     return pa.concat_tables(tables)["size"]
 
 
@@ -138,27 +120,7 @@ def tombstones(version: Version, columns: Sequence[str]) -> pa.Table:
         return tombstones(version.equivalent(error), columns)
 
 
-def _live_adds(
-    version: Version, columns: Sequence[str], condition: AnyPredicate | None, time_zone: str
-) -> pa.Table:
-    wanted = [*columns, "path", "deletionVector"]
-    with naming_table(version.uri):
-        predicate = predicate_of(condition)
-        if predicate is not None:
-            wanted += pruning.sources_of_predicate(predicate, version.definition)
-    live = stream_live(version, list(dict.fromkeys(wanted)))
-    if predicate is not None:
-        live = (
-            pruning.match_files(table, predicate, version.definition, version.uri, time_zone)
-            for table in live
-        )
-    adds = pa.concat_tables(live)
-    if _may_repeat_files(version):
-        adds = drop_repeated(adds, version.uri)
-    return adds.select(list(columns))
-
-
-def _naming_file(version: Version) -> AbstractContextManager[None]:
+def naming_file(version: Version) -> AbstractContextManager[None]:
     """Context that adds the log file and line to errors about a live file's values."""
     commits = version.commits_since_checkpoint
     newest_first = range(version.version, version.version - commits, -1)
@@ -245,8 +207,8 @@ def _validate_partition_values(version: Version, values: pa.ChunkedArray) -> Non
         )
 
 
-def _may_repeat_files(version: Version) -> bool:
+def may_repeat_files(version: Version) -> bool:
     """Whether the version starts from a checkpoint, which may name a file twice."""
     return version.checkpoint is not None or (
-        version.base is not None and _may_repeat_files(version.base)
+        version.base is not None and may_repeat_files(version.base)
     )

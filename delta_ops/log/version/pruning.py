@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,16 +17,26 @@ from delta_ops.errors import InvalidRequestError, LogPathError
 from delta_ops.protocol.arrow_schemas import CANONICAL_PATH, merge_chunks
 from delta_ops.protocol.arrow_values import FALSE_SCALAR, scalar
 from delta_ops.protocol.columns.mapping import physical_predicate
-from delta_ops.protocol.predicate import Predicate, might_match, must_match, resolve
+from delta_ops.protocol.predicate import (
+    Kept,
+    Predicate,
+    count_unbounded,
+    might_match,
+    might_match_by_step,
+    must_match,
+    resolve,
+)
 from delta_ops.protocol.predicate import columns as columns_of
-from delta_ops.protocol.schema import DataType
+from delta_ops.protocol.predicate.nodes import leaves_of
+from delta_ops.protocol.schema import ColumnPath, DataType
 from delta_ops.protocol.schema.arrow_types import arrow_type_from_type
 from delta_ops.protocol.stats.file_domains import PartitionColumn
 from delta_ops.protocol.stats.file_stats import parse_stats
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.protocol.values.partition_values import parse, parse_array, parse_each
 
-_Judge = Callable[[Predicate, Mapping[str, PartitionColumn], pa.Array], pa.BooleanArray]
+J = TypeVar("J")
+_Judge = Callable[[Predicate, Mapping[str, PartitionColumn], pa.Array], J]
 _SOURCES = {
     "path": CANONICAL_PATH,
     "log_path": "path",
@@ -99,6 +109,13 @@ def match_files(
     return pa.Table.from_batches([files.filter(might) for files, might in judged], adds.schema)
 
 
+def match_by_step(
+    adds: pa.Table, predicate: Predicate, definition: TableDefinition, uri: str, time_zone: str
+) -> Iterator[tuple[pa.RecordBatch, Kept]]:
+    """Yield files with what each step keeps of them; takes and raises the same as `match_files`."""
+    return _judge_files(adds, predicate, definition, uri, time_zone, might_match_by_step)
+
+
 def split_by_match(
     adds: pa.Table,
     predicate: Predicate,
@@ -119,14 +136,36 @@ def split_by_match(
     return pa.Table.from_batches(matched, adds.schema), pa.Table.from_batches(others, adds.schema)
 
 
+def all_match(
+    adds: pa.Table, predicate: Predicate, definition: TableDefinition, uri: str, time_zone: str
+) -> bool:
+    """Return whether all files have only matching rows; arguments as for `match_files`."""
+    judged = _judge_files(adds, predicate, definition, uri, time_zone, must_match)
+    proven = (pc.all(pc.fill_null(must, FALSE_SCALAR), min_count=0) for _, must in judged)
+    return all(each.as_py() for each in proven)
+
+
+def files_without_bounds(
+    adds: pa.Table, predicate: Predicate, definition: TableDefinition
+) -> Mapping[ColumnPath, int]:
+    """The number of files that lack bounds of a compared column, by column."""
+    resolved = resolve(predicate, definition.schema)
+    stored = physical_predicate(resolved, definition.schema) if definition.is_mapped else resolved
+    leaves = zip(leaves_of(stored), leaves_of(resolved), strict=True)
+    names = {by_file.column: by_user.column for by_file, by_user in leaves}
+    partitions = frozenset(definition.partition_names.values())
+    found = count_unbounded(stored, partitions, adds["stats"].combine_chunks())
+    return {names[path]: count for path, count in found.items()}
+
+
 def _judge_files(
     adds: pa.Table,
     predicate: Predicate,
     definition: TableDefinition,
     uri: str,
     time_zone: str,
-    judge: _Judge,
-) -> Iterator[tuple[pa.RecordBatch, pa.BooleanArray]]:
+    judge: _Judge[J],
+) -> Iterator[tuple[pa.RecordBatch, J]]:
     """Yield files with the result of `judge` for each."""
     resolved = resolve(predicate, definition.schema)
     if definition.is_mapped:

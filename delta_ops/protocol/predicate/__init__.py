@@ -17,7 +17,13 @@ from typing import Any
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.late_imports import importing
-from delta_ops.protocol.predicate.files import might_match, must_match
+from delta_ops.protocol.predicate.files import (
+    Kept,
+    count_unbounded,
+    might_match,
+    might_match_by_step,
+    must_match,
+)
 from delta_ops.protocol.predicate.nodes import (
     Always,
     And,
@@ -42,6 +48,7 @@ __all__ = [
     "Comparison",
     "In",
     "IsNull",
+    "Kept",
     "Not",
     "Operator",
     "Or",
@@ -49,7 +56,9 @@ __all__ = [
     "all_of",
     "col",
     "columns",
+    "count_unbounded",
     "might_match",
+    "might_match_by_step",
     "must_match",
     "parse_predicate",
     "resolve",

@@ -12,7 +12,7 @@ Without this, no range on a floating-point column would skip a file.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import reduce
 from itertools import chain, combinations
 from typing import Any, NamedTuple
@@ -54,6 +54,14 @@ _Domains = Mapping[ColumnPath, Domain]
 """Domains by column; nothing is known of a missing column."""
 
 
+class Kept(NamedTuple):
+    """For each file, whether it may hold a matching row, after each step of data skipping."""
+
+    by_partition_values: pa.BooleanArray
+    by_statistics: pa.BooleanArray
+    """After both steps."""
+
+
 def might_match(predicate: Predicate, partitions: Partitions, stats: pa.Array) -> pa.BooleanArray:
     """For each file, false only if the predicate is true for no row.
 
@@ -62,12 +70,17 @@ def might_match(predicate: Predicate, partitions: Partitions, stats: pa.Array) -
         partitions: The partition columns that the predicate names.
         stats: `add.stats` of each file; null: nothing is known of the other columns.
     """
+    return might_match_by_step(predicate, partitions, stats).by_statistics
+
+
+def might_match_by_step(predicate: Predicate, partitions: Partitions, stats: pa.Array) -> Kept:
+    """Return `might_match`, and what partition values alone prove; args are the same."""
     domains = _partition_domains(predicate, partitions)
     if domains or not _leaf_types(predicate, domains):
         mask = _outcomes(predicate, domains, len(stats)).can_be_true
     else:
         mask = pa.repeat(TRUE_SCALAR, len(stats))  # no column has a domain yet
-    keep = mask
+    by_partition_values = keep = mask
     # Reading statistics is slow, most of all statistics that Arrow cannot read.
     for read in (domains_at_once, domains_one_by_one):
         unknown = _leaf_types(predicate, domains)
@@ -78,7 +91,33 @@ def might_match(predicate: Predicate, partitions: Partitions, stats: pa.Array) -
         domains |= read(stats, unknown)
         mask = _outcomes(predicate, domains, len(stats)).can_be_true
         keep = pc.replace_with_mask(keep, keep, mask)
-    return keep
+    return Kept(by_partition_values, keep)
+
+
+def count_unbounded(
+    predicate: Predicate, partitions: Collection[str], stats: pa.Array
+) -> Mapping[ColumnPath, int]:
+    """Count the files that have values but no bounds, for each compared column with statistics.
+
+    Args:
+        predicate: Resolved by `resolve`.
+        partitions: Names of the partition columns.
+        stats: `add.stats` of each file.
+    """
+    types = {
+        path: data_type
+        for path, data_type in _leaf_types(predicate, {}).items()
+        if data_type is not None and path[0] not in partitions
+    }
+    found = dict(domains_at_once(stats, types))
+    missing = {path: data_type for path, data_type in types.items() if path not in found}
+    found |= domains_one_by_one(stats, missing)
+    return {
+        path: pc.and_(
+            found[path].has_values, pc.and_(found[path].low.is_null(), found[path].high.is_null())
+        ).true_count
+        for path in types
+    }
 
 
 def must_match(predicate: Predicate, partitions: Partitions, stats: pa.Array) -> pa.BooleanArray:

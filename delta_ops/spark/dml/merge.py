@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from delta_ops.lazy import lazy
-from delta_ops.planning.scan import plan_scan
+from delta_ops.log import plan_scan
 from delta_ops.spark.dml.changed_rows import (
     CHANGED,
     figure_of,
@@ -74,7 +74,7 @@ class PlannedMerge:
             covered = find_read(plan, transaction.clock())
             transaction.read(covered.predicate)
             zone = transaction.partition_time_zone
-            files = plan_scan(snapshot, covered.predicate, partition_time_zone=zone)
+            files = list(plan_scan(snapshot, covered.predicate, partition_time_zone=zone))
             in_one_pass = merge_in_one_pass(plan, files, covered, changed)
             if in_one_pass is not None:
                 return in_one_pass

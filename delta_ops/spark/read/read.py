@@ -21,12 +21,11 @@ from pyspark.sql import functions as sf
 from delta_ops.arguments import validate_arguments
 from delta_ops.clock import system_clock
 from delta_ops.errors import InvalidRequestError
-from delta_ops.log import Snapshot, Source, snapshot_of
+from delta_ops.log import ScanPlan, Snapshot, Source, plan_scan, snapshot_of
 from delta_ops.option_words import option
 from delta_ops.planning.commit_changes import Deleted
 from delta_ops.planning.file_values import parse_partition_values
 from delta_ops.planning.recorded_reads import record_read
-from delta_ops.planning.scan import is_true_throughout, plan_columnar_scan
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_schemas import deletion_vectors
 from delta_ops.protocol.expression import Expression
@@ -108,15 +107,15 @@ def read(
         groups, chosen = _all_groups(spark, snapshot)
         return show(_read_groups(spark, snapshot, groups, chosen), snapshot.schema, wanted, None)
     implied, condition = _condition_of(predicate, spark, snapshot)
-    files = _planned_files(spark, snapshot, implied)
+    plan = _plan_scan(spark, snapshot, implied)
     record_read(snapshot, implied)
-    groups, chosen = _groups_of(spark, snapshot, files)
+    groups, chosen = _groups_of(spark, snapshot, plan.files())
     rows = _read_groups(spark, snapshot, groups, chosen)
     if condition is not None:
         rows = pad_columns(rows, snapshot.schema).filter(condition.column)
         return show(rows, snapshot.schema, wanted, None)
     # Building a Spark filter takes about forty Py4J calls.
-    left = None if is_true_throughout(implied, snapshot, files) else implied
+    left = None if plan.is_true_throughout() else implied
     return show(rows, snapshot.schema, wanted, left)
 
 
@@ -372,20 +371,18 @@ def _all_groups(
     time_zone = session_time_zone(spark)
     kept = _kept.get(snapshot)
     if kept is None or kept.spark is not spark or kept.time_zone != time_zone:
-        files = _planned_files(spark, snapshot, None)
+        files = _plan_scan(spark, snapshot, None).files()
         kept = _AllGroups(spark, time_zone, *_groups_of(spark, snapshot, files))
         if not absolute_paths(files["path"]):  # each read must pass their locations to the session
             _kept[snapshot] = kept
     return kept.groups, kept.chosen
 
 
-def _planned_files(
-    spark: SparkSession, snapshot: Snapshot, predicate: Predicate | None
-) -> pa.Table:
-    return plan_columnar_scan(
+def _plan_scan(spark: SparkSession, snapshot: Snapshot, predicate: Predicate | None) -> ScanPlan:
+    return plan_scan(
         snapshot,
-        ["path", "size", "modification_time", "partition_values", "deletion_vector"],
         predicate,
+        columns=["path", "size", "modification_time", "partition_values", "deletion_vector"],
         partition_time_zone=session_time_zone(spark),
     )
 
