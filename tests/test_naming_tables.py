@@ -82,7 +82,7 @@ def test_the_functions_of_tables_are_these() -> None:
             "checkpoint_due",
             "clean_up_log",
             "compact_log",
-            *("count_rows", "create_table"),
+            *("count_rows", "create_table", "explain_scan"),
         ),
         *("create_checkpoint", "export_schema", "fleet_health", "health", "maintain"),
         *("maintain_fleet", "optimize", "plan_maintenance", "purge", "read_changes", "repair"),
