@@ -49,8 +49,8 @@ _ON_BEFORE: Mapping[str, Version] = {
 
 OLDEST_JAVA = 17 if VERSION >= (4, 0) else 8
 """The oldest Java that this Spark runs on. Executors may run it, even if the driver is later."""
-NEWEST_JAVA = None if VERSION >= (4, 1) else 23
-"""The newest Java that Spark starts on; Java 24 removed a method that older Hadoop calls."""
+NEWEST_JAVA = None if VERSION >= (4, 2) else 23
+"""The newest Java that Spark runs on; Java 24 removed a method that older Hadoop calls."""
 CONNECT: Version = (4, 0)
 """First version whose Connect sessions are supported."""
 STREAM_LIMITS: Version = (4, 2)

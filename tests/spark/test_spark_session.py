@@ -13,7 +13,7 @@ from typing import cast
 import pytest
 from pyspark.sql import SparkSession
 
-from delta_ops.errors import InvalidRequestError, StorageError
+from delta_ops.errors import InvalidRequestError, MissingDependencyError, StorageError
 from delta_ops.spark import get_session
 from delta_ops.spark.session.failures import failure_of
 from delta_ops.spark.session.session import overriding
@@ -190,6 +190,8 @@ def test_a_child_forked_while_a_setting_is_made_waits_for_nobody() -> None:
             "LC_ALL=C.UTF-8",
             id="a locale without the letters of a path",
         ),
+        pytest.param("UnsupportedOperationException: getSubject is not supported",
+                     MissingDependencyError, "start Spark with Java 17", id="a Java too new"),
         pytest.param("[DIVIDE_BY_ZERO] Division by zero.\n== SQL ==", InvalidRequestError,
                      "zero. Correct", id="an error of the rows"),
     ],

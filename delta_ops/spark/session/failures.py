@@ -12,7 +12,12 @@ from collections.abc import Iterator, Mapping
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
-from delta_ops.errors import DeltaOpsError, InvalidRequestError, StorageError
+from delta_ops.errors import (
+    DeltaOpsError,
+    InvalidRequestError,
+    MissingDependencyError,
+    StorageError,
+)
 from delta_ops.option_words import option
 from delta_ops.storage.failures import scrub
 
@@ -108,6 +113,8 @@ _EXECUTOR_IS_GONE = (
     "an executor has ended and lost cached or unwritten rows, and nothing was committed; find "
     "the cause in its log or its machine's log, often a lack of memory, and run again"
 )
+_JAVA_IS_TOO_NEW = "getSubject is not supported"
+"""The message of Java 24 and later to the Hadoop of Spark before 4.2."""
 _LOST = re.compile(r"CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND|ExecutorLostFailure")
 _GONE = re.compile(r"FILE_NOT_EXIST|java\.io\.FileNotFoundException")
 _SQLSTATE = re.compile(r" SQLSTATE: \w{5}$")
@@ -137,6 +144,11 @@ def translating_failures(table: str, place: str) -> Iterator[None]:
 def failure_of(error: Exception, table: str, place: str) -> DeltaOpsError:
     """Convert an error of Spark."""
     text = f"{error}\n{getattr(error, '_stackTrace', None) or ''}"
+    if _JAVA_IS_TOO_NEW in text:
+        return MissingDependencyError(
+            f"{table}: Java 24 and later lack a method that this Hadoop calls, and nothing "
+            "was committed; start Spark with Java 17, or use Spark 4.2 or later"
+        )
     for sign, of_disk in _STORE_REASONS.items():
         if sign in text:
             return StorageError(place, "written", of_disk)
