@@ -81,13 +81,6 @@ def file_view(
     )
 
 
-def sources_of_predicate(predicate: Predicate, definition: TableDefinition) -> list[str]:
-    """The `ADD` columns that `match_files` reads."""
-    named = columns_of(resolve(predicate, definition.schema))
-    of_rows = named - set(definition.partition_columns)
-    return ["path", "partitionValues", *(["stats"] if of_rows else [])]
-
-
 def match_files(
     adds: pa.Table,
     predicate: Predicate,
@@ -98,6 +91,8 @@ def match_files(
     """Keep the files that may hold a matching row.
 
     Args:
+        adds: Has the columns `path` and `partitionValues`, and `stats` if the predicate names other
+            columns than partition columns.
         time_zone: Time zone for partition timestamps without one.
 
     Raises:

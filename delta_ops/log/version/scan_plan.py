@@ -262,11 +262,11 @@ class _Steps:
         self._named: tuple[list[str], list[str]] = ([], [])
         """The partition columns and the other columns of the predicate."""
         if predicate is not None:
-            definition = version.definition
-            self.sources = pruning.sources_of_predicate(predicate, definition)
-            named = columns_of(resolve(predicate, definition.schema))
-            partition_columns = set(definition.partition_columns)
-            self._named = sorted(named & partition_columns), sorted(named - partition_columns)
+            named = columns_of(resolve(predicate, version.definition.schema))
+            partition_columns = set(version.definition.partition_columns)
+            by_values, by_statistics = named & partition_columns, named - partition_columns
+            self._named = sorted(by_values), sorted(by_statistics)
+            self.sources = ["path", "partitionValues", *(["stats"] if by_statistics else [])]
 
     def keep(self, adds: pa.Table) -> pa.Table:
         """Return the files that each step keeps."""
@@ -278,10 +278,12 @@ class _Steps:
         for files, masks in pruning.match_by_step(
             adds, self._predicate, version.definition, version.uri, self._zone
         ):
-            self._by_values.add(files, masks.by_partition_values)
-            self._by_statistics.add(files, masks.by_statistics)
+            if self._named[0]:
+                self._by_values.add(files, masks.by_partition_values)
             kept.append(files.filter(masks.by_statistics))
-        return pa.Table.from_batches(kept, adds.schema)
+        matching = pa.Table.from_batches(kept, adds.schema)
+        self._by_statistics.add(matching)
+        return matching
 
     def drop_repeated(self, adds: pa.Table) -> pa.Table:
         """Return each file once."""
