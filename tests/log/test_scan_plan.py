@@ -205,12 +205,12 @@ def test_an_explanation_shows_the_steps_and_why_files_stay(tmp_path: Path) -> No
     assert str(plan) == "\n".join(
         [
             f"{log.uri} at version 0: 1 of 2 files, 1 KiB of 3 KiB",
-            "condition: `id` > 9",
+            "condition for files: `id` > 9",
             "step              files   size",
             "live files            2  3 KiB",
             "statistics of id      1  1 KiB",
-            "The condition names no partition column, so partition values leave out no file; the "
-            "table is partitioned by p.",
+            "The condition compares no partition column with a literal, so partition values leave "
+            "out no file; the table is partitioned by p.",
             "The statistics of 1 file have no bounds of id, so conditions on it cannot leave out "
             "these files; backfill the statistics of the table.",
         ]
@@ -222,6 +222,22 @@ def test_an_explanation_shows_the_steps_and_why_files_stay(tmp_path: Path) -> No
     assert note == "There is no condition, so every live file is read."
     (note,) = da.explain_scan(log, "id + p > 3").notes()
     assert note.startswith("No part of the condition compares a column with a literal")
+
+
+@pytest.mark.parametrize(
+    ("predicate", "note"),
+    [
+        pytest.param("id = 77", None, id="no file is left"),
+        pytest.param("false", None, id="no row matches"),
+        pytest.param("data = X'31'", "no bounds of columns of type binary", id="a type"),
+        pytest.param("nested.x > 0", None, id="a field with bounds"),
+        pytest.param("1 = 1", "No part of the condition", id="no column"),
+    ],
+)
+def test_notes_say_why_files_stay(tmp_path: Path, predicate: str, note: str | None) -> None:
+    da.write(tmp_path, pa.table({"id": [1], "data": [b"1"], "nested": [{"x": 1}]}))
+    notes = da.explain_scan(tmp_path, predicate).notes()
+    assert [note in each for each in notes if note] == [True] * len(notes) == [True] * bool(note)
 
 
 def test_deleted_rows_do_not_count_as_rows(tmp_path: Path) -> None:

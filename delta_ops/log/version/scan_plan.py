@@ -29,8 +29,12 @@ from delta_ops.protocol.arrow_schemas import ADD, CANONICAL_PATH, add_files, mer
 from delta_ops.protocol.expression.implication import AnyPredicate, predicate_of
 from delta_ops.protocol.predicate import TRUE, Predicate, resolve
 from delta_ops.protocol.predicate import columns as columns_of
+from delta_ops.protocol.predicate.nodes import leaves_of
+from delta_ops.protocol.predicate.resolution import resolved_type
 from delta_ops.protocol.predicate.text import predicate_text
+from delta_ops.protocol.schema import DataType
 from delta_ops.protocol.schema.column_names import name_of_path
+from delta_ops.protocol.stats.indexed_columns import has_bounds
 from delta_ops.units import count_text, size_text
 
 _FILES_AT_ONCE = 4096
@@ -134,12 +138,15 @@ class ScanPlan:
         return None if self.predicate is None else predicate_text(self.predicate)
 
     def notes(self) -> list[str]:
-        """Say in sentences why steps left out no or few files."""
+        """Say in sentences why the files of the plan were not left out."""
         version, predicate = self.snapshot, self.predicate
         if predicate is None:
             return ["There is no condition, so every live file is read."]
+        if not len(self):
+            return []
         partition_columns = version.definition.partition_columns
-        named = columns_of(resolve(predicate, version.definition.schema))
+        resolved = resolve(predicate, version.definition.schema)
+        named = columns_of(resolved)
         if not named:
             return [
                 "No part of the condition compares a column with a literal, so no file can be "
@@ -148,14 +155,15 @@ class ScanPlan:
         found = []
         if partition_columns and not named & set(partition_columns):
             found.append(
-                "The condition names no partition column, so partition values leave out no file; "
-                f"the table is partitioned by {', '.join(partition_columns)}."
+                "The condition compares no partition column with a literal, so partition values "
+                f"leave out no file; the table is partitioned by {', '.join(partition_columns)}."
             )
         unbounded = pruning.files_without_bounds(self.adds, predicate, version.definition)
+        types = {leaf.column: resolved_type(leaf) for leaf in leaves_of(resolved)}
         found += [
             f"The statistics of {count_text(count, 'file')} have no bounds of "
-            f"{name_of_path(path)}, so conditions on it cannot leave out these files; backfill "
-            "the statistics of the table."
+            f"{name_of_path(path)}, so conditions on it cannot leave out these files; "
+            f"{_cure(types[path])}."
             for path, count in unbounded.items()
             if count
         ]
@@ -173,7 +181,7 @@ class ScanPlan:
             f"{name:<{widths[0]}}  {count:>{widths[1]}}  {size:>{widths[2]}}".rstrip()
             for name, count, size in rows
         ]
-        condition = [] if self.condition is None else [f"condition: {self.condition}"]
+        condition = [] if self.condition is None else [f"condition for files: {self.condition}"]
         return "\n".join([head, *condition, *lines, *self.notes()])
 
     def rows(self) -> list[tuple[str, str, str]]:
@@ -226,6 +234,12 @@ def plan_scan(
             columns=None if columns is None else tuple(columns),
             partition_time_zone=partition_time_zone,
         )
+
+
+def _cure(data_type: DataType) -> str:
+    if has_bounds(data_type):
+        return "backfill the statistics of the table"
+    return f"delta_ops writes no bounds of columns of type {data_type.name}"
 
 
 def _or_true(predicate: Predicate | None) -> Predicate:
