@@ -10,6 +10,7 @@ from delta_ops import parse_expression
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.expression.implication import implied_predicate
 from delta_ops.protocol.expression.nodes import Call, Column, columns_of
+from delta_ops.protocol.expression.sql import qualify_columns
 from delta_ops.protocol.predicate.text import predicate_text
 from tests.protocol.expression_texts import TEXTS
 from tests.protocol.test_predicate_properties import SCHEMA
@@ -73,3 +74,26 @@ def test_many_conditions_side_by_side_are_one() -> None:
 )
 def test_conditions_on_single_columns(text: str, implied: str) -> None:
     assert predicate_text(implied_predicate(parse_expression(text).root, SCHEMA)) == implied
+
+
+@pytest.mark.parametrize(
+    ("text", "qualified"),
+    [
+        ("p = 1 AND s.p = 2 OR P = 3", "`t`.p = 1 AND s.p = 2 OR `t`.P = 3"),
+        ("`q x`>date'2020-01-01' -  p", "`t`.`q x`>date'2020-01-01' -  `t`.p"),
+        ("p.f = 'p' AND lower(p) = 'it''s p'", "`t`.p.f = 'p' AND lower(`t`.p) = 'it''s p'"),
+        ("CASE WHEN p IN (1, 2) THEN r END = 1", "CASE WHEN `t`.p IN (1, 2) THEN r END = 1"),
+    ],
+)
+def test_an_alias_is_put_before_some_columns_and_the_rest_of_a_text_stays(
+    text: str, qualified: str
+) -> None:
+    assert qualify_columns(text, "t", {"p", "q x"}) == qualified
+
+
+def test_a_text_with_aliases_has_the_same_columns() -> None:
+    for text in TEXTS:
+        paths = [each.path for each in columns_of(parse_expression(text).root)]
+        qualified = qualify_columns(text, "t", {first.lower() for first, *_ in paths})
+        found = [each.path for each in columns_of(parse_expression(qualified).root)]
+        assert found == [("t", *path) for path in paths], text

@@ -116,6 +116,18 @@ def test_a_column_of_both_sides_needs_an_alias_in_a_match(
         merge.execute()
 
 
+@pytest.mark.parametrize("form", ["a text", "a predicate", "an expression"])
+def test_a_column_of_both_sides_is_the_targets_where_the_source_has_no_row(
+    spark: SparkSession, tmp_path: Path, form: str
+) -> None:
+    table = table_in(tmp_path / "t")
+    rows = spark.createDataFrame([(7, 3)], "p bigint, x bigint")
+    merge = ds.merge(table, rows, "target.x = source.x")
+    merge = merge.when_not_matched_by_source_update({"x": "x + p * 10"}, "p = 1 AND x = 2")
+    merge.when_not_matched_by_source_delete(FORMS[form]()).execute()
+    assert sorted(da.to_table(table)["x"].to_pylist()) == [3, 12]
+
+
 def test_a_column_of_the_source_has_no_row_in_a_clause_for_rows_that_it_lacks(
     spark: SparkSession, tmp_path: Path
 ) -> None:

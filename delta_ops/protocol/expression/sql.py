@@ -6,7 +6,7 @@ unsupported part is rejected by name.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
@@ -41,6 +41,7 @@ from delta_ops.protocol.schema import (
     DataType,
     DecimalType,
 )
+from delta_ops.protocol.schema.column_names import quote
 from delta_ops.protocol.values.literals import SqlDouble, validate_text
 
 _BINARY: Mapping[type[exp.Expr], str] = {
@@ -107,6 +108,25 @@ def expression_from_sql(text: str) -> Expression:
         raise InvalidRequestError(
             f"The expression {excerpt(text)} is nested too deeply; split it."
         ) from error
+
+
+def qualify_columns(text: str, alias: str, names: Collection[str]) -> str:
+    """Put an alias before some columns; the rest of the text stays.
+
+    Args:
+        text: An expression.
+        alias: The alias.
+        names: The columns, in lower case, of which none is called like an alias.
+
+    Raises:
+        InvalidRequestError: The text is no expression, so its columns are not known.
+    """
+    expression_from_sql(text)
+    found = [each.parts for each in parse_condition(text, "expression").find_all(exp.Column)]
+    starts = [first.meta["start"] for first, *_ in found if first.name.lower() in names]
+    for start in sorted(starts, reverse=True):
+        text = f"{text[:start]}{quote(alias)}.{text[start:]}"
+    return text
 
 
 def _node(node: exp.Expr) -> Node:

@@ -8,7 +8,7 @@ own numbers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
@@ -18,8 +18,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 from delta_ops.errors import InvalidRequestError
-from delta_ops.planning.assigned_columns import assigned_values, taken_columns
+from delta_ops.planning.assigned_columns import assigned_values, is_sql_text, taken_columns
 from delta_ops.planning.merge_columns import NO_KEYS
+from delta_ops.protocol.expression import Expression
 from delta_ops.protocol.expression.resolution import Find
 from delta_ops.protocol.schema import StructType
 from delta_ops.protocol.table_definition import TableDefinition
@@ -29,6 +30,7 @@ from delta_ops.spark.expressions.columns import named_column, quote
 from delta_ops.spark.expressions.conditions import (
     SparkCondition,
     is_true,
+    qualify,
     validate_condition,
     validate_names,
 )
@@ -122,8 +124,10 @@ def plan_clause(
     """
     wanted = definition.schema
     rows = sides.rows_of(clause.kind)
+    spark, shared = rows.sparkSession, _shared_names(clause, sides, wanted)
     predicate: SparkCondition | None = clause.predicate
     if predicate is not None:
+        predicate = predicate.qualify_names(sides.target_alias, shared, spark)
         predicate = predicate.naming(wanted, sides.source_schema)
         validate_condition(predicate, rows, table, find)
         _validate_alias(predicate.column, predicate.text, clause, sides, table)
@@ -134,7 +138,13 @@ def plan_clause(
             columns = {name: sides.source_column(each) for name, each in taken.items()}
         else:
             values = assigned_values(clause, sides.target_alias, wanted)
-            validate_names(values.values(), rows.sparkSession, find)
+            validate_names(values.values(), spark, find)
+            values = {
+                path: qualify(value, sides.target_alias, shared, spark)
+                if is_sql_text(value) or isinstance(value, Expression)
+                else value
+                for path, value in values.items()
+            }
             columns = assigned_columns(
                 values,
                 wanted,
@@ -157,6 +167,18 @@ def plan_clause(
         takes_all=clause.takes_all,
         assigned=assigned,
     )
+
+
+def _shared_names(clause: Clause, sides: Sides, target: StructType) -> Set[str]:
+    """Columns of both sides in a clause that has a row of the target only; else nothing.
+
+    Such a clause means the target's columns, but Spark evaluates it over a join of both sides.
+    """
+    if clause.kind != "not matched by source":
+        return frozenset()
+    aliases = {sides.target_alias.lower(), sides.source_alias.lower()}
+    of_source = sides.source_schema.fields_by_lower_name.keys()
+    return target.fields_by_lower_name.keys() & of_source - aliases
 
 
 def _validate_alias(column: Column, label: str, clause: Clause, sides: Sides, table: str) -> None:

@@ -7,7 +7,7 @@ represent.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from delta_ops.errors import InvalidRequestError
+from delta_ops.late_imports import importing
 from delta_ops.planning.assigned_columns import is_sql_text
 from delta_ops.planning.conditions import (
     Selection,
@@ -95,6 +96,15 @@ class SparkCondition:
         sql = self.source if self.sql is None else self.sql
         return replace(self, sql=escape_variables(sql, names_like_variables(*schemas)))
 
+    def qualify_names(
+        self, alias: str, names: Collection[str], spark: SparkSession
+    ) -> SparkCondition:
+        """Put an alias before these columns; see `qualify`."""
+        if isinstance(self.source, Column):
+            return self
+        source = qualify(self.source, alias, names, spark)
+        return self if source is self.source else parse_condition(source)
+
     def expression_in(
         self, spark: SparkSession, schemas: Sequence[StructType]
     ) -> Expression | None:
@@ -163,6 +173,32 @@ def parse_condition(source: Any) -> SparkCondition:
         f"a condition is of type {type(source).__name__}; give a SQL string such as 'id = 1', a "
         "predicate, an expression, or a Column"
     )
+
+
+def qualify(
+    source: str | Expression, alias: str, names: Collection[str], spark: SparkSession
+) -> str | Expression:
+    """Put an alias before these columns if delta_ops can parse the SQL; else return it as it is.
+
+    Args:
+        source: A SQL string or an expression.
+        alias: The alias of the table that the columns belong to.
+        names: The columns, in lower case.
+        spark: The session that evaluates the SQL.
+    """
+    text = source if isinstance(source, str) else source.text
+    if not names or _reads_otherwise(spark, text):
+        return source
+    with importing():
+        from delta_ops.protocol.expression.sql import qualify_columns
+
+    try:
+        found = qualify_columns(text, alias, names)
+    except InvalidRequestError:
+        return source
+    if found == text:
+        return source
+    return found if isinstance(source, str) else parse_expression(found)
 
 
 def join_conditions(conditions: Sequence[SparkCondition]) -> SparkCondition:
