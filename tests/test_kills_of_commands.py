@@ -37,6 +37,7 @@ COMMITS_NOTHING = {
     da.check_rows,
     da.count_rows,
     da.diff_rows,
+    da.explain_scan,
     da.export_schema,
     da.read_changes,
     da.rewrite,

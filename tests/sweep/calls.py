@@ -15,7 +15,7 @@ from click.testing import CliRunner
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, Snapshot, begin, col, ddl, maintenance
 from delta_ops.cli.main import cli
-from delta_ops.log import log_of, snapshot_of
+from delta_ops.log import log_of, plan_scan, snapshot_of
 from delta_ops.maintenance import optimize
 from delta_ops.orchestration import DeltaIOManager, changed_values
 from delta_ops.orchestration.card.table_card import table_card
@@ -100,6 +100,7 @@ READS: Mapping[str, Call] = {
     "snapshot of a version": lambda t: DeltaLog(t).snapshot(0).num_files,
     "snapshot of a time": lambda t: DeltaLog(t).snapshot(timestamp=datetime.now(UTC)).num_files,
     "snapshot": lambda t: _all_of(DeltaLog(t).snapshot()),
+    "plan_scan": lambda t: plan_scan(DeltaLog(t).snapshot(), _ID).steps,
     "refresh": lambda t: DeltaLog(t).snapshot(0).refresh().reopen().schema,
     # delta_ops.arrow
     "to_table": da.to_table,
@@ -108,6 +109,7 @@ READS: Mapping[str, Call] = {
     "count_rows": da.count_rows,
     "diff_rows": lambda t: da.diff_rows(DeltaLog(t).snapshot(0), t),
     "diff_rows of some": lambda t: da.diff_rows(DeltaLog(t).snapshot(0), t, ["id"], _ID),
+    "explain_scan": lambda t: da.explain_scan(t, _ID).steps,
     "count_rows that match": lambda t: da.count_rows(t, _ID),
     "read_changes": lambda t: da.read_changes(t, 0).read_all(),
     "read_changes by others": _read_by_others,
