@@ -37,6 +37,10 @@ class RecordedRead(msgspec.Struct, frozen=True):
     time_ms: int
 
 
+# Made at import: two threads that decode a type for the first time crash the process.
+_DECODER = msgspec.json.Decoder(RecordedRead)
+
+
 def record_read(snapshot: Snapshot, predicate: Predicate | None) -> None:
     """Record a read if the table's property enables it; takes one request to the store.
 
@@ -71,5 +75,5 @@ def recorded_reads(storage: Storage) -> list[RecordedRead]:
 
 def _read(storage: Storage, path: str) -> RecordedRead | None:
     with suppress(FileNotFoundError, msgspec.MsgspecError):
-        return msgspec.json.decode(storage.read(path), type=RecordedRead)
+        return _DECODER.decode(storage.read(path))
     return None

@@ -33,6 +33,10 @@ class SessionToken(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.json.encode(self).decode()
 
 
+# Made at import: two threads that decode a type for the first time crash the process.
+_DECODER = msgspec.json.Decoder(SessionToken)
+
+
 def token_of(session: Session) -> SessionToken:
     """The token of a session."""
     return SessionToken(
@@ -56,7 +60,7 @@ def parse_token(text: str) -> SessionToken:
             f"an id from {option('list_sessions')}"
         )
     try:
-        token = msgspec.json.decode(text, type=SessionToken)
+        token = _DECODER.decode(text)
     except (msgspec.MsgspecError, UnicodeError) as error:
         raise SessionTokenError(
             f"the token of a session was damaged ({error}); pass session.token on as it is"

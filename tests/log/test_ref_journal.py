@@ -18,7 +18,7 @@ from delta_ops.errors import (
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
-from delta_ops.log.refs.journal import LONG_JOURNAL, Change, Journal
+from delta_ops.log.refs.journal import LONG_JOURNAL, Change, Entry, Journal
 from delta_ops.log.refs.refs import REFS_DIRECTORY, begin_deletion, end_deletion
 from delta_ops.storage import FileInfo, Storage, open_storage
 from tests.support.counting_storage import CountingStorage, recording
@@ -31,9 +31,12 @@ class Names(msgspec.Struct, frozen=True):
     names: tuple[str, ...] = ()
 
 
+ENTRIES = msgspec.json.Decoder(Entry[Names])
+
+
 def journal_at(storage: Storage) -> Journal[Names]:
     return Journal(
-        storage=storage, directory="j", state_type=Names, empty=Names(), sleep=lambda _: None
+        storage=storage, directory="j", entries=ENTRIES, empty=Names(), sleep=lambda _: None
     )
 
 

@@ -19,7 +19,7 @@ import uuid
 from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 
@@ -69,6 +69,9 @@ class _Header(msgspec.Struct, frozen=True):
     format: int
 
 
+_HEADERS = msgspec.json.Decoder(_Header)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change(Generic[State]):
     """A change that a writer decided on."""
@@ -85,13 +88,14 @@ class Journal(Generic[State]):
     Args:
         storage: The storage of the table.
         directory: Relative to the table's root.
-        state_type: A `msgspec.Struct`.
+        entries: Decodes entries. Made at import, because two threads that decode a type for the
+            first time crash the process.
         empty: The state before the first entry.
     """
 
     storage: Storage
     directory: str
-    state_type: Any
+    entries: msgspec.json.Decoder[Entry[State]]
     empty: State
     sleep: Callable[[float], None] = time.sleep
 
@@ -256,11 +260,11 @@ class Journal(Generic[State]):
         path = self._path(number)
         data = self.storage.read(path)
         try:
-            if msgspec.json.decode(data, type=_Header).format > FORMAT_VERSION:
+            if _HEADERS.decode(data).format > FORMAT_VERSION:
                 raise UnsupportedFeatureError(
                     self.storage.uri, (f"a later format of {self.directory}",), "changed"
                 )
-            entry = msgspec.json.decode(data, type=Entry[self.state_type])  # type: ignore[name-defined]
+            entry = self.entries.decode(data)
         except msgspec.MsgspecError as error:
             raise LogCorruptError(
                 self.storage.uri, path, f"{error}; restore the file from a backup"

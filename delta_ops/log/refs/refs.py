@@ -33,7 +33,7 @@ from delta_ops.errors import (
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
-from delta_ops.log.refs.journal import FORMAT_VERSION, LONG_JOURNAL, Change, Journal
+from delta_ops.log.refs.journal import FORMAT_VERSION, LONG_JOURNAL, Change, Entry, Journal
 from delta_ops.option_words import option
 from delta_ops.storage import Storage
 from delta_ops.storage.own_files import create_own
@@ -257,9 +257,12 @@ def announced_deletion(storage: Storage, version: int, clock: Clock) -> Iterator
     end_deletion(storage, running, clock)
 
 
+_ENTRIES = msgspec.json.Decoder(Entry[Refs])
+
+
 def refs_journal(storage: Storage) -> Journal[Refs]:
     """The journal of a table's refs."""
-    return Journal(storage=storage, directory=REFS_DIRECTORY, state_type=Refs, empty=Refs())
+    return Journal(storage=storage, directory=REFS_DIRECTORY, entries=_ENTRIES, empty=Refs())
 
 
 def create_format_file(storage: Storage) -> None:

@@ -16,9 +16,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
@@ -83,6 +84,12 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     kind: str
     evidence: tuple[str, ...] = ()
+
+
+# Made at import: two threads that decode a type for the first time crash the process.
+_DECODERS: Mapping[type[Any], msgspec.json.Decoder[Any]] = {
+    kind: msgspec.json.Decoder(kind) for kind in (ForkBegin, End, Sealed, Failure)
+}
 
 
 class ForkPlace(NamedTuple):
@@ -313,6 +320,7 @@ def decode_file(table: str, path: str, data: bytes, kind: type[Content]) -> Cont
         LogCorruptError: The file was damaged.
     """
     try:
-        return msgspec.json.decode(data, type=kind)
+        content: Content = _DECODERS[kind].decode(data)
     except msgspec.MsgspecError as error:
         raise LogCorruptError(table, path, f"{error}; restore the file from a backup") from error
+    return content

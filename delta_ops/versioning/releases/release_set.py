@@ -20,7 +20,7 @@ from delta_ops.arguments import validate_arguments
 from delta_ops.errors import InvalidRequestError, VersionNotFoundError
 from delta_ops.log import DeltaLog, Snapshot, TableOrPlace, log_of
 from delta_ops.log.delta_log import Place
-from delta_ops.log.refs.journal import Journal
+from delta_ops.log.refs.journal import Entry, Journal
 from delta_ops.log.refs.refs import Time, Version
 from delta_ops.option_words import option
 from delta_ops.storage import Lock, Storage, open_storage
@@ -172,10 +172,13 @@ def release_set_of(release_set: ReleaseSetOrPlace) -> ReleaseSet:
     return release_set if isinstance(release_set, ReleaseSet) else ReleaseSet(release_set)
 
 
+_ENTRIES = msgspec.json.Decoder(Entry[Releases])
+
+
 def releases_journal(storage: Storage) -> Journal[Releases]:
     """The journal of a release set."""
     return Journal(
-        storage=storage, directory=RELEASES_DIRECTORY, state_type=Releases, empty=Releases()
+        storage=storage, directory=RELEASES_DIRECTORY, entries=_ENTRIES, empty=Releases()
     )
 
 
