@@ -1,7 +1,7 @@
-"""What commands show on terminals of 80 and 120 columns, compared with the files in `golden/`.
+"""The output of commands at 80 and 120 columns equals the files in `golden/`.
 
-`UPDATE_GOLDEN=1 make test-one TEST=tests/cli/test_golden_output.py` writes the files. Review by eye
-what changes in them.
+`UPDATE_GOLDEN=1 make test-one TEST=tests/cli/test_golden_output.py` writes the files. Review their
+changes by eye.
 """
 
 from __future__ import annotations

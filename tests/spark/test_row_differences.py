@@ -1,4 +1,4 @@
-"""Rows in which two versions differ, in Spark."""
+"""`ds.diff_rows` finds the rows that only one of two versions has."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def late_clock() -> int:
 
 @dataclass
 class Expected:
-    """What a branch or session must hold."""
+    """The rows that a branch or session must have."""
 
     base: Ids
     ids: Ids

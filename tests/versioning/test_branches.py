@@ -463,7 +463,7 @@ def test_a_branch_whose_base_is_lost_stops_a_vacuum_by_name(table: Table) -> Non
 
 
 def test_a_commit_that_meets_the_deletion_of_its_branch_is_an_error(table: Table) -> None:
-    """At each call of the commit: it either comes first and succeeds, or its writer is told."""
+    """At each call, the commit either comes first and succeeds, or raises an error."""
     outcomes = set()
     for call in count(1):
         name = f"x{call}"

@@ -175,7 +175,7 @@ def test_a_version_that_lost_its_files_cannot_be_tagged(table: Table) -> None:
     vacuum(table.log, clock=table.clock)
     with pytest.raises(VersionNotFoundError, match="version 1: 2 files of this version were"):
         create_tag(table.log, "a", version=1)
-    assert create_tag(table.log, "b", version=2).version == 2  # its files are those of version 3
+    assert create_tag(table.log, "b", version=2).version == 2  # version 3 has the same files
     assert [tag.name for tag in list_tags(table.log)] == ["b"]
 
 
