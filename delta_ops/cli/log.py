@@ -21,6 +21,7 @@ from delta_ops.cli.render import (
 )
 from delta_ops.maintenance import (
     CheckpointResult,
+    LogCleanupPlan,
     backfill_statistics,
     clean_up_log,
     compact_log,
@@ -119,12 +120,20 @@ def clean_up_log_command(
             f"{deletion_text(len(plan.files), plan.size_bytes, dry_run=True)} Versions can be read "
             f"from {plan.earliest_before} on; afterwards, from {plan.earliest_after} on."
         )
+        _say_anchored(plan, "would get")
     else:
         say(
             f"{deletion_text(result.deleted_files, result.deleted_bytes)} Versions can be read "
             f"from {result.earliest_version} on; before, from {plan.earliest_before} on."
         )
+        _say_anchored(plan, "have")
     fail_for_files(result.failures)
+
+
+def _say_anchored(plan: LogCleanupPlan, verb: str) -> None:
+    if plan.anchored:
+        versions = ", ".join(map(str, plan.anchored))
+        say(f"Tags and releases of earlier versions {verb} anchors, which keep them: {versions}.")
 
 
 @click.command("compact-log")

@@ -120,16 +120,21 @@ def _plan_around_refs(
 ) -> LogCleanupPlan:
     if not plan.commits + plan.checkpoints:
         return plan  # the refs make no difference
-    kept = KeptVersions(table.snapshot.storage, keep_versions).load()
-    return plan if kept <= frozenset(keep_versions) else _plan_cleanup(table, kept)
+    kept = KeptVersions(table.snapshot.storage, keep_versions).load_all()
+    if kept.versions <= frozenset(keep_versions):
+        return plan
+    return _plan_cleanup(table, kept.by_commits, kept.versions - kept.by_commits)
 
 
-def _plan_cleanup(table: LoadedTable, kept: Collection[int]) -> LogCleanupPlan:
+def _plan_cleanup(
+    table: LoadedTable, kept: Collection[int], anchored: Collection[int] = ()
+) -> LogCleanupPlan:
     snapshot, now_ms = table.snapshot, table.now_ms
+    versions = {"keep_versions": kept, "anchor_versions": anchored}
     try:
-        return plan_of_listed(snapshot, table.listed, now_ms=now_ms, keep_versions=kept)
+        return plan_of_listed(snapshot, table.listed, now_ms=now_ms, **versions)
     except FileNotFoundError:  # cleaned up since it was listed
-        return plan_of_log(snapshot, now_ms=now_ms, keep_versions=kept)
+        return plan_of_log(snapshot, now_ms=now_ms, **versions)
 
 
 def _commit_bytes(listing: LogListing, snapshot: Snapshot) -> int:

@@ -23,6 +23,8 @@ class Kept(NamedTuple):
     versions: frozenset[int]
     """Versions of main: from the caller, of tags and holds, and base versions of branches and
     sessions."""
+    by_commits: frozenset[int]
+    """These versions without those of tags and holds only, for which an anchor is enough."""
     branches: tuple[Branch, ...]
     sessions: tuple[Session, ...]
 
@@ -83,8 +85,12 @@ class KeptVersions(Collection[int]):
             for branch in refs.branches.values():
                 if is_over(branch.expires_ms, vacuum_at_ms):
                     refs = drop_branch(refs, branch)
-        versions = frozenset(self._chosen) | frozenset(_names_by_version(refs))
-        return Kept(versions, tuple(refs.branches.values()), tuple(refs.sessions.values()))
+        branches, sessions = tuple(refs.branches.values()), tuple(refs.sessions.values())
+        by_commits = frozenset(self._chosen)
+        by_commits |= {each.base_version for each in branches}
+        by_commits |= {each.base_version for each in sessions}
+        versions = by_commits | frozenset(_names_by_version(refs))
+        return Kept(versions, by_commits, branches, sessions)
 
     def load(self) -> frozenset[int]:
         """The versions at this moment."""

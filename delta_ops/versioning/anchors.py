@@ -1,7 +1,7 @@
-"""Anchors of refs: keep the version of a ref readable if the log loses it; written on request.
+"""Anchors of refs: keep the version of a ref readable if the log loses it.
 
-Log clean-up of delta_ops keeps the log of all refs, so an anchor protects from other engines. See
-`log.refs.anchors` for what an anchor is.
+Log clean-up writes them for tags and releases before it deletes their commits. An anchor that is
+written on request protects from other engines. See `log.refs.anchors` for what an anchor is.
 """
 
 from __future__ import annotations
@@ -40,8 +40,9 @@ def create_anchor(table: TableOrPlace, ref: str, *, clock: Clock = system_clock)
     """Keep a tag, or the base version of a branch, readable even if the log loses its commits.
 
     The anchor protects the ref from log clean-ups of other engines. Log clean-up of delta_ops keeps
-    the version anyway. An anchor holds no rows: vacuums of other engines may still delete data
-    files. Later commits of a branch are in its own log, which no other engine deletes.
+    the version anyway: it writes anchors itself. An anchor holds no rows, so vacuums of other
+    engines may still delete data files. Later commits of a branch are in its own log, which no
+    other engine deletes.
 
     Args:
         table: A table's location or handle.
@@ -70,11 +71,11 @@ def create_anchor(table: TableOrPlace, ref: str, *, clock: Clock = system_clock)
         base = log.on_branch(find_branch(log.storage, name)).base
         assert base
         snapshot = base
-    is_new = _write_anchor(snapshot, clock)
+    is_new = write_anchor(snapshot, clock)
     return Anchor(version=snapshot.version, path=anchor_path(snapshot.version), is_new=is_new)
 
 
-def _write_anchor(snapshot: Snapshot, clock: Clock) -> bool:
+def write_anchor(snapshot: Snapshot, clock: Clock) -> bool:
     """Write the anchor of a version, and read it in full; returns whether it is new.
 
     An anchor of an earlier table, or a damaged one, is replaced in one step: another process may

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import uuid
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -13,13 +15,16 @@ import pytest
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from delta_ops.errors import InvalidRequestError, LogCorruptError, VersionNotFoundError
-from delta_ops.log.refs.anchors import anchor_path
+from delta_ops.log.commit_file import create_commit
+from delta_ops.log.refs.anchors import anchor_path, list_anchors
 from delta_ops.maintenance import clean_up_log, create_checkpoint, health, restore, vacuum
+from delta_ops.storage import Storage
 from delta_ops.versioning import (
     create_anchor,
     create_branch,
     create_release,
     create_tag,
+    delete_tag,
     open_branch,
     open_release,
     verify_refs,
@@ -80,6 +85,97 @@ def test_vacuum_and_log_clean_up_go_on_and_keep_the_files(table: Table) -> None:
     assert rows(da.to_table(table.root, ref="tag:kept")) == kept
     restore(table.log, version=1)
     assert table.rows() == kept
+
+
+def expire_log(table: Table) -> None:
+    """Let everything but the latest version be past its retention."""
+    create_checkpoint(table.log, clock=table.clock)
+    table.date()
+    table.pass_time(days=60)
+
+
+def anchored(table: Table) -> list[int]:
+    return [version for version, _ in list_anchors(table.log.storage)]
+
+
+def test_log_clean_up_anchors_versions_of_tags_and_releases(table: Table, tmp_path: Path) -> None:
+    kept = table.rows(1)
+    create_tag(table.log, "kept", version=1)
+    create_release(tmp_path / "releases", {"t": table.log}, versions={"t": 2})
+    expire_log(table)
+    assert "clean_up_log" in health(table.log, clock=table.clock).operations
+    result = clean_up_log(table.log, clock=table.clock)
+    assert (result.plan.anchored, anchored(table), result.earliest_version) == ((1, 2), [1, 2], 4)
+    vacuum(table.log, clock=table.clock)
+    assert rows(da.to_table(table.root, ref="tag:kept")) == kept
+    assert da.count_rows(open_release(tmp_path / "releases")["t"]) == 1
+    assert [each.is_readable for each in verify_refs(table.log)] == [True, True]
+    assert not clean_up_log(table.log, clock=table.clock).plan.has_work
+
+
+@pytest.mark.parametrize("keep", ["branch", "caller"])
+def test_log_clean_up_keeps_the_commits_since_a_branch_or_a_version_to_keep(
+    table: Table, keep: str
+) -> None:
+    create_tag(table.log, "kept", version=1)
+    if keep == "branch":
+        create_branch(
+            table.log, "x", version=1, expires_in=timedelta(days=6), enforce_retention=False
+        )
+    expire_log(table)
+    versions = [1] if keep == "caller" else []
+    plan = clean_up_log(table.log, clock=table.clock, keep_versions=versions).plan
+    assert (plan.boundary_version, anchored(table)) == (None, [])
+
+
+def test_log_clean_up_deletes_anchors_that_no_ref_needs(table: Table) -> None:
+    for name, version in (("a", 1), ("b", 1), ("c", 2)):
+        create_tag(table.log, name, version=version)
+    expire_log(table)
+    clean_up_log(table.log, clock=table.clock)
+    for name in ("a", "c"):
+        delete_tag(table.log, name)
+    table.write([5], mode="overwrite")
+    expire_log(table)
+    clean_up_log(table.log, clock=table.clock)
+    assert anchored(table) == [1]
+    assert da.count_rows(table.root, ref="tag:b") == 2
+
+
+def test_a_version_of_an_earlier_table_stays_in_the_log(table: Table) -> None:
+    create_tag(table.log, "kept", version=1)
+    kept = table.rows(1)
+    latest = table.log.snapshot()
+    metadata = replace(latest.metadata, id=str(uuid.uuid4()))
+    create_commit(table.log.storage, table.log.log_directory, latest.version + 1, [metadata])
+    expire_log(table)
+    plan = clean_up_log(table.log, clock=table.clock).plan
+    assert (plan.boundary_version, anchored(table)) == (None, [])
+    assert rows(da.to_table(table.root, ref="tag:kept")) == kept
+
+
+@pytest.mark.full
+def test_a_killed_clean_up_keeps_a_tag_and_is_finished_by_the_next(tmp_path: Path) -> None:
+    table = table_at(tmp_path / "t")
+    create_tag(table.log, "kept", version=1)
+    create_tag(table.log, "gone", version=2)
+    kept = table.rows(1)
+    create_anchor(table.log, "tag:gone")
+    delete_tag(table.log, "gone")
+    expire_log(table)
+    fresh = copies_of(table.root, tmp_path / "copies")
+    places = []
+
+    def run(storage: Storage) -> None:
+        clean_up_log(DeltaLog("", storage=storage), clock=table.clock)
+
+    for place, storage in crashes(fresh, run):
+        copy = Table(Path(storage.uri), now_ms=table.now_ms)
+        assert rows(da.to_table(copy.root, ref="tag:kept")) == kept, place
+        assert clean_up_log(copy.log, clock=copy.clock).earliest_version == 4, place
+        assert rows(da.to_table(copy.root, ref="tag:kept")) == kept, place
+        places.append(place)
+    assert len(places) > 20
 
 
 def test_the_base_of_a_branch_is_anchored(table: Table) -> None:

@@ -23,6 +23,7 @@ from delta_ops.errors import (
     VersionNotFoundError,
 )
 from delta_ops.events import Event, Progress
+from delta_ops.log.refs.anchors import list_anchors
 from delta_ops.log.refs.refs import begin_deletion, end_deletion, refs_journal
 from delta_ops.maintenance import (
     clean_up_log,
@@ -87,15 +88,21 @@ def test_a_tag_makes_no_vacuum_due(table: Table) -> None:
     assert is_due()
 
 
-def test_log_clean_up_keeps_a_tagged_version(template: Table, tmp_path: Path) -> None:
+def test_log_clean_up_anchors_a_tagged_version_that_the_log_loses(
+    template: Table, tmp_path: Path
+) -> None:
     table = template.copy(tmp_path / "t")
     tagged = table.rows(4)
     create_tag(table.log, "kept", version=4)
+    plan = clean_up_log(table.log, clock=table.clock, dry_run=True).plan
+    assert (plan.boundary_version, plan.anchored, list(list_anchors(table.log.storage))) == (
+        6,
+        (4,),
+        [],
+    )
     result = clean_up_log(table.log, clock=table.clock)
-    assert (result.plan.boundary_version, result.deleted_files > 0) == (3, True)
+    assert (result.plan.anchored, result.earliest_version) == ((4,), 6)
     assert at_tag(table, "kept") == tagged
-    delete_tag(table.log, "kept")
-    assert clean_up_log(table.log, clock=table.clock).plan.boundary_version == 6
 
 
 def test_a_tag_is_of_the_latest_version_or_of_a_time(table: Table) -> None:
@@ -254,21 +261,26 @@ def test_a_vacuum_of_more_than_a_week_still_blocks_tags_of_old_versions(table: T
     assert refs_journal(table.log.storage).load().state.deletions == ()
 
 
-def test_a_lite_vacuum_goes_on_after_a_log_clean_up_around_a_tag(
+def test_a_lite_vacuum_goes_on_after_a_log_clean_up_beyond_a_tag(
     template: Table, tmp_path: Path
 ) -> None:
     table = template.copy(tmp_path / "t")
     for number in range(3):
         table.write([number], mode="overwrite")
-    create_tag(table.log, "kept", version=10)
-    tagged = table.rows(10)
+    create_tag(table.log, "kept", version=9)
+    tagged = table.rows(9)
+    create_checkpoint(table.log)
     table.pass_time(days=40)
     vacuum(table.log, clock=table.clock)
-    assert clean_up_log(table.log, clock=table.clock).plan.boundary_version == 9
-    assert vacuum(table.log, clock=table.clock, mode="lite").deleted_files == 0
+    assert clean_up_log(table.log, clock=table.clock).plan.anchored == (9,)
+    assert vacuum(table.log, clock=table.clock).failures == ()
+    table.write([4], mode="overwrite")
+    table.pass_time(days=8)
+    assert vacuum(table.log, clock=table.clock, mode="lite").deleted_files == 1
     assert at_tag(table, "kept") == tagged
     delete_tag(table.log, "kept")
-    assert vacuum(table.log, clock=table.clock, mode="lite").deleted_files == 1
+    assert vacuum(table.log, clock=table.clock, mode="lite").deleted_files == 0
+    assert vacuum(table.log, clock=table.clock).deleted_files == 1
 
 
 def test_a_lite_vacuum_finds_the_files_of_a_tag_that_is_deleted_while_a_vacuum_runs(

@@ -8,7 +8,7 @@ Refs at the same version share an anchor. It is read only if the log cannot be.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from delta_ops.log.outside_files import OutsideFiles
 from delta_ops.log.segment import Checkpoint, Segment
@@ -45,13 +45,9 @@ def open_anchor(
     return load_readable(storage, log_directory, segment, outside=outside)
 
 
-def anchored_versions(storage: Storage) -> frozenset[int]:
-    """The versions that have anchors."""
-    return frozenset(_versions_of(storage.list_from(ANCHORS_DIRECTORY, "")))
-
-
-def _versions_of(files: Iterable[FileInfo]) -> Iterator[int]:
-    for info in files:
+def list_anchors(storage: Storage) -> Iterator[tuple[int, FileInfo]]:
+    """Yield the version and the file of each anchor."""
+    for info in storage.list_from(ANCHORS_DIRECTORY, ""):
         name = _NAME.fullmatch(info.path)
         if name is not None and info.size:
-            yield int(name[1])
+            yield int(name[1]), info

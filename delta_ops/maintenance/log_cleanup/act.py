@@ -16,13 +16,17 @@ read as before or not at all:
 6. checksums, then sidecars, which no checkpoint names by then, then leftovers.
 
 The cutoff follows the store's clock, because the store sets the times of its files.
+The versions of tags and releases get an anchor before the log loses them, so the log need not be
+kept since the oldest tag. Anchors of versions that no ref has any more are deleted last.
+
 A clean-up may be killed at any call: the next run finds less to do.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from delta_ops.arguments import validate_arguments
 from delta_ops.clock import Clock, system_clock
@@ -37,7 +41,7 @@ from delta_ops.log.checkpoint.sidecars import list_sidecars
 from delta_ops.log.checksum_write.verify import validate_checksum
 from delta_ops.log.history.in_commit_timestamps import load_in_commit_times
 from delta_ops.log.last_checkpoint import load_named_version
-from delta_ops.log.refs.anchors import anchored_versions
+from delta_ops.log.refs.anchors import list_anchors
 from delta_ops.log.refs.refs import announced_deletion
 from delta_ops.log.same_table import validate_same_table
 from delta_ops.log.segment import earliest_version, list_log, listing_from_files, retry_if_vanished
@@ -55,6 +59,7 @@ from delta_ops.protocol.arrow_schemas import ADD, REMOVE
 from delta_ops.protocol.file_names import LAST_CHECKPOINT
 from delta_ops.storage import FileInfo, Storage
 from delta_ops.storage.store_clock import store_time_ms
+from delta_ops.versioning.anchors import write_anchor
 from delta_ops.versioning.releases.holds import drop_lost_holds
 
 _BATCH = 5000
@@ -80,7 +85,11 @@ class LogCleanupResult:
 
 
 def load_log_cleanup_plan(
-    snapshot: Snapshot, *, now_ms: int, keep_versions: Collection[int] = ()
+    snapshot: Snapshot,
+    *,
+    now_ms: int,
+    keep_versions: Collection[int] = (),
+    anchor_versions: Collection[int] = (),
 ) -> LogCleanupPlan:
     """List the log of a table and plan its clean-up.
 
@@ -93,17 +102,38 @@ def load_log_cleanup_plan(
             name old sidecars cannot be read.
     """
     validate_log_deletable(snapshot)
-    return plan_of_log(snapshot, now_ms=now_ms, keep_versions=keep_versions)
+    plan = plan_of_log(
+        snapshot, now_ms=now_ms, keep_versions=keep_versions, anchor_versions=anchor_versions
+    )
+    if plan.boundary_version is None or not plan.commits + plan.checkpoints:
+        return plan
+    kept = {*keep_versions, *anchor_versions}
+    unused = [
+        info
+        for version, info in list_anchors(snapshot.storage)
+        if version < plan.boundary_version and version not in kept
+    ]
+    return replace(plan, unused_anchors=tuple(unused))
 
 
 def plan_of_log(
-    snapshot: Snapshot, *, now_ms: int, keep_versions: Collection[int] = ()
+    snapshot: Snapshot,
+    *,
+    now_ms: int,
+    keep_versions: Collection[int] = (),
+    anchor_versions: Collection[int] = (),
 ) -> LogCleanupPlan:
     """Plan like `load_log_cleanup_plan`, but only to report: without validating the features."""
 
     def look() -> LogCleanupPlan:
         files = list(snapshot.storage.list_from(snapshot.log_directory, ""))
-        return plan_of_listed(snapshot, files, now_ms=now_ms, keep_versions=keep_versions)
+        return plan_of_listed(
+            snapshot,
+            files,
+            now_ms=now_ms,
+            keep_versions=keep_versions,
+            anchor_versions=anchor_versions,
+        )
 
     return retry_if_vanished(snapshot.storage, snapshot.log_directory, look)
 
@@ -124,9 +154,10 @@ def clean_up_log(
     Args:
         clock: If None, the store's clock, which is read only if there is something to delete. A dry
             run writes nothing and uses this machine's clock.
-        keep_versions: Versions that must stay readable at any age, besides the versions of tags,
-            branches and releases. All versions after the first of them stay too. Read again before
-            the first file is deleted.
+        keep_versions: Versions that must stay readable at any age, besides those of refs. All
+            versions after the first of them stay too, as after the base version of a branch or
+            session. A version of a tag or release gets an anchor if the log loses it. Read again
+            before the first file is deleted.
 
     Raises:
         UnsupportedFeatureError: The table has a feature, or a `_delta_ops` format, unknown here.
@@ -158,13 +189,13 @@ def _clean_up(
     now_ms = (clock or system_clock)()
     if not dry_run:
         drop_lost_holds(log, clock or system_clock)
-    kept = keep_versions.load()
-    plan = load_log_cleanup_plan(snapshot, now_ms=now_ms, keep_versions=kept)
+    kept = _load_versions(keep_versions)
+    plan = kept.plan(snapshot, now_ms)
     if clock is None and plan.has_work and not dry_run:
         store_ms = store_time_ms(log.storage)
         if _would_differ(store_ms, now_ms, snapshot.properties.log_retention_ms):
             now_ms = store_ms
-            plan = load_log_cleanup_plan(snapshot, now_ms=now_ms, keep_versions=kept)
+            plan = kept.plan(snapshot, now_ms)
     if dry_run:
         return LogCleanupResult(
             plan=plan,
@@ -178,28 +209,85 @@ def _clean_up(
         validate_same_table(snapshot)
     if plan.boundary_version is None or not plan.commits + plan.checkpoints:
         return _execute(log, snapshot, plan, now_ms, on_event)
-    _validate_boundary(log, plan)
+    plan, kept = _anchor_versions(log, snapshot, plan, now_ms, kept)
+    if plan.boundary_version is None or not plan.commits + plan.checkpoints:
+        return _execute(log, snapshot, plan, now_ms, on_event)
     with announced_deletion(log.storage, plan.boundary_version, clock or system_clock):
-        plan = _plan_around_new_tags(log, snapshot, plan, now_ms, kept, keep_versions)
+        plan = _plan_around_new_refs(log, snapshot, plan, now_ms, kept, keep_versions)
         return _execute(log, snapshot, plan, now_ms, on_event)
 
 
-def _plan_around_new_tags(
+class _VersionsToKeep(NamedTuple):
+    """The versions that must stay readable."""
+
+    by_commits: frozenset[int]
+    """The log must keep them, and all versions after them."""
+    by_anchors: frozenset[int]
+    """An anchor is enough."""
+
+    def plan(self, snapshot: Snapshot, now_ms: int) -> LogCleanupPlan:
+        return load_log_cleanup_plan(
+            snapshot,
+            now_ms=now_ms,
+            keep_versions=self.by_commits,
+            anchor_versions=self.by_anchors,
+        )
+
+    def covers(self, other: _VersionsToKeep) -> bool:
+        return (
+            other.by_commits <= self.by_commits
+            and other.by_anchors <= self.by_commits | self.by_anchors
+        )
+
+    def keep_in_log(self, versions: Collection[int]) -> _VersionsToKeep:
+        more = self.by_commits.union(versions)
+        return _VersionsToKeep(more, self.by_anchors - more)
+
+
+def _load_versions(keep_versions: KeptVersions) -> _VersionsToKeep:
+    kept = keep_versions.load_all()
+    return _VersionsToKeep(kept.by_commits, kept.versions - kept.by_commits)
+
+
+def _anchor_versions(
+    log: DeltaLog, snapshot: Snapshot, plan: LogCleanupPlan, now_ms: int, kept: _VersionsToKeep
+) -> tuple[LogCleanupPlan, _VersionsToKeep]:
+    """Check the boundary of a plan, and write its anchors.
+
+    A version of an earlier table in this place cannot be opened by an anchor, so it stays in the
+    log, and there is another plan.
+    """
+    while plan.boundary_version is not None and plan.commits + plan.checkpoints:
+        _validate_boundary(log, plan)
+        foreign = []
+        for version in plan.anchored:
+            found = log.snapshot(version)
+            if found.metadata.id == snapshot.metadata.id:
+                write_anchor(found, lambda: now_ms)
+            else:
+                foreign.append(version)
+        if not foreign:
+            break
+        kept = kept.keep_in_log(foreign)
+        plan = kept.plan(snapshot, now_ms)
+    return plan, kept
+
+
+def _plan_around_new_refs(
     log: DeltaLog,
     snapshot: Snapshot,
     plan: LogCleanupPlan,
     now_ms: int,
-    kept: frozenset[int],
+    kept: _VersionsToKeep,
     keep_versions: KeptVersions,
 ) -> LogCleanupPlan:
     """Replace the plan if there are more versions to keep than when it was made."""
     while plan.commits + plan.checkpoints:
-        again = keep_versions.load()
-        if again <= kept:
+        again = _load_versions(keep_versions)
+        if kept.covers(again):
             break
-        kept = again
-        plan = load_log_cleanup_plan(snapshot, now_ms=now_ms, keep_versions=kept)
-        _validate_boundary(log, plan)
+        kept = again.keep_in_log(kept.by_commits)
+        plan, kept = _anchor_versions(log, snapshot, kept.plan(snapshot, now_ms), now_ms, kept)
     return plan
 
 
@@ -216,6 +304,7 @@ def plan_of_listed(
     *,
     now_ms: int,
     keep_versions: Collection[int] = (),
+    anchor_versions: Collection[int] = (),
 ) -> LogCleanupPlan:
     """Plan like `load_log_cleanup_plan`, from listed files and without validating the table.
 
@@ -228,18 +317,16 @@ def plan_of_listed(
         VersionNotFoundError, LogCorruptError: As `load_log_cleanup_plan`.
     """
     storage, properties = snapshot.storage, snapshot.properties
-    base_version = snapshot.base.version if snapshot.base else -1
+    first = snapshot.base.version + 1 if snapshot.base else 0
+    in_log = _versions_in_log(storage, files, {*keep_versions, *anchor_versions})
     retention_ms = properties.log_retention_ms
     is_protected = snapshot.definition.has("checkpointProtection")
     plan = plan_clean_up_log(
         files,
         now_ms=now_ms,
         retention_ms=retention_ms,
-        keep_versions=[
-            version
-            for version in _versions_in_log(storage, files, keep_versions)
-            if version > base_version
-        ],
+        keep_versions=[v for v in in_log if v >= first and v in keep_versions],
+        anchor_versions=[v for v in in_log if v >= first and v not in keep_versions],
         is_enabled=properties.enable_expired_log_cleanup,
         in_commit=load_in_commit_times(
             snapshot, listing_from_files(files), cutoff_ms_of(now_ms, retention_ms)
@@ -261,11 +348,11 @@ def plan_of_listed(
 def _versions_in_log(
     storage: Storage, files: Sequence[FileInfo], versions: Collection[int]
 ) -> Collection[int]:
-    """The versions without those that only an anchor keeps, because the log has lost them."""
+    """The versions that the log still has, and lost ones without an anchor, for an error."""
     first = earliest_version(listing_from_files(files)) if versions else None
     if first is None or min(versions) >= first:
         return versions
-    anchored = anchored_versions(storage)
+    anchored = {version for version, _ in list_anchors(storage)}
     return [each for each in versions if each >= first or each not in anchored]
 
 
@@ -362,6 +449,7 @@ def _batches(plan: LogCleanupPlan) -> Iterator[Sequence[FileInfo]]:
         plan.checksums,
         plan.sidecars,
         plan.leftovers,
+        plan.unused_anchors,
     ):
         for start in range(0, len(files), _BATCH):
             yield files[start : start + _BATCH]

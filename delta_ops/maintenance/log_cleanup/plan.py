@@ -11,7 +11,9 @@ docs/decisions/018-log-cleanup.md.
    missing part does not count.
 3. The boundary checkpoint, the commit of its version and everything after stay. Every version that
    was the latest at the cutoff or later can be read as before.
-4. A sidecar is deleted if no kept checkpoint names it and it is older than the cutoff: a younger
+4. Versions of tags and releases do not hold the boundary back: an anchor keeps each that the log
+   loses. See `log.refs.anchors`.
+5. A sidecar is deleted if no kept checkpoint names it and it is older than the cutoff: a younger
    sidecar may belong to a checkpoint that is being written.
 """
 
@@ -76,6 +78,10 @@ class LogCleanupPlan:
     """Sidecars that no kept checkpoint refers to."""
     leftovers: tuple[FileInfo, ...] = ()
     """Unfinished files that are older than a day."""
+    anchored: tuple[int, ...] = ()
+    """Versions of tags and releases that get an anchor before the log loses them; ascending."""
+    unused_anchors: tuple[FileInfo, ...] = ()
+    """Anchors of versions that no ref has any more."""
 
     @property
     def versions(self) -> tuple[FileInfo, ...]:
@@ -92,6 +98,7 @@ class LogCleanupPlan:
             *self.checksums,
             *self.sidecars,
             *self.leftovers,
+            *self.unused_anchors,
         )
 
     @property
@@ -111,6 +118,7 @@ def plan_clean_up_log(
     now_ms: int,
     retention_ms: int,
     keep_versions: Collection[int] = (),
+    anchor_versions: Collection[int] = (),
     is_enabled: bool = True,
     in_commit: InCommitTimes | None = None,
     protected_before: int = 0,
@@ -122,7 +130,8 @@ def plan_clean_up_log(
         files: All files directly in the log directory; any order.
         now_ms: Milliseconds since the Unix epoch.
         retention_ms: How long a version can be read after the next version was committed.
-        keep_versions: Versions that must stay readable at any age.
+        keep_versions: Versions that must stay readable at any age, with all versions after them.
+        anchor_versions: Versions that the log may lose, because an anchor keeps them.
         is_enabled: Recorded in the plan; the choice does not depend on it.
         in_commit: In-commit timestamps, if the table has them.
         protected_before: `delta.requireCheckpointProtectionBeforeVersion`: a clean-up that does not
@@ -130,8 +139,8 @@ def plan_clean_up_log(
         table: For messages.
 
     Raises:
-        InvalidRequestError: An item of `keep_versions` is no whole number.
-        VersionNotFoundError: A version in `keep_versions` cannot be read.
+        InvalidRequestError: A version to keep or to anchor is no whole number.
+        VersionNotFoundError: A version to keep or to anchor cannot be read.
         LogCorruptError: It cannot be read because a commit is missing.
 
     Examples:
@@ -144,7 +153,7 @@ def plan_clean_up_log(
     validate_arguments(plan_clean_up_log, locals())
     listed = sorted(files)
     listing = listing_from_files(listed)
-    for version in keep_versions:
+    for version in (*keep_versions, *anchor_versions):
         if not isinstance(version, SupportsIndex):
             raise InvalidRequestError(
                 f"{version!r} cannot be kept, because it is not a whole number"
@@ -173,6 +182,7 @@ def plan_clean_up_log(
     if boundary is None:
         return plan
     gone = {info.path for info in stale}
+    lost = () if _is_whole(listing, boundary) else {v for v in anchor_versions if v < boundary}
     expired = _other_expired_files([i for i in listed if i.path not in gone], listing, boundary)
     return replace(
         plan,
@@ -181,6 +191,7 @@ def plan_clean_up_log(
         checkpoints=tuple(expired.get("checkpoints", ())),
         compactions=tuple(expired.get("compactions", ())),
         checksums=tuple(expired.get("checksums", ())),
+        anchored=tuple(sorted(lost)),
     )
 
 

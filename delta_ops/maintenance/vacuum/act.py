@@ -44,7 +44,7 @@ from delta_ops.maintenance.vacuum.facts import (
 )
 from delta_ops.maintenance.vacuum.hidden_names import hidden_names
 from delta_ops.maintenance.vacuum.kept_files import paths_of_last_versions, paths_of_versions
-from delta_ops.maintenance.vacuum.lite import last_version_before, save_info
+from delta_ops.maintenance.vacuum.lite import first_commit, last_version_before, save_info
 from delta_ops.maintenance.vacuum.plan import VacuumPlan, plan_by_facts, reasons_to_stay
 from delta_ops.maintenance.vacuum.reachable import paths_added_since, reachable_paths
 from delta_ops.maintenance.vacuum.request import VacuumRequest
@@ -285,8 +285,11 @@ class VacuumRun:
         version = last_version_before(self.look.snapshot, self.facts.horizon_ms, self.now_ms)
         if version is None:
             return
-        # Once a kept version is released, the commits from it on name the files to delete.
-        version = min(version, min(self.look.kept_versions, default=version + 1) - 1)
+        # Once a kept version is released, the commits from it on name the files to delete. If they
+        # are gone, because an anchor keeps the version, only a full vacuum finds these files.
+        first = first_commit(self.look.snapshot)
+        kept = [each for each in self.look.kept_versions if each >= first]
+        version = min(version, min(kept, default=version + 1) - 1)
         if version >= 0:
             save_info(self.look.snapshot, version)
 

@@ -56,6 +56,11 @@ def last_version_before(snapshot: Snapshot, horizon_ms: int, now_ms: int) -> int
     )
 
 
+def first_commit(snapshot: Snapshot) -> int:
+    """The first version whose commit is in the log; the version itself if there is none."""
+    return min(CommitTimes(snapshot).versions, default=snapshot.version)
+
+
 def commits_to_look_at(snapshot: Snapshot, horizon_ms: int, now_ms: int) -> CommitRange | None:
     """The expired commits that no vacuum has processed; None if there are none.
 
@@ -68,8 +73,7 @@ def commits_to_look_at(snapshot: Snapshot, horizon_ms: int, now_ms: int) -> Comm
     last = last_version_before(snapshot, horizon_ms, now_ms)
     done = _load_info(snapshot)
     first = 0 if done is None else done + 1
-    there = set(CommitTimes(snapshot).versions)
-    earliest = min(there, default=snapshot.version)
+    earliest = first_commit(snapshot)
     if first < earliest:
         raise InvalidRequestError(
             f"{snapshot.uri}: a lite vacuum needs the commits from version {first} on, and the "
