@@ -25,7 +25,7 @@ from delta_ops.protocol.column_uses import (
 )
 from delta_ops.protocol.columns.defaults import default_value, validate_defaults
 from delta_ops.protocol.columns.identity import is_identity
-from delta_ops.protocol.properties.known import STATS_COLUMNS, TYPE_WIDENING
+from delta_ops.protocol.properties.known import BLOOM_FILTERS, STATS_COLUMNS, TYPE_WIDENING
 from delta_ops.protocol.row_rules import GENERATION_EXPRESSION, NotNull
 from delta_ops.protocol.schema import (
     CURRENT_DEFAULT,
@@ -123,7 +123,7 @@ def rename(transaction: Transaction, column: str, name: str) -> Alteration | Non
     new_path = (*path[:-1], name)
     renamed = SetColumns(
         schema=replace_field(definition.schema, path, replace(field, name=name)),
-        configuration=_rename_in_stats_columns(definition, path, new_path),
+        configuration=_rename_in_properties(definition, path, new_path),
         partition_columns=tuple(
             name if path == (each,) else each for each in definition.partition_columns
         ),
@@ -159,7 +159,7 @@ def _remove_column(definition: TableDefinition, path: ColumnPath) -> TableDefini
     metadata = replace(
         definition.metadata,
         schema_string=schema_to_json(drop_field(definition.schema, path)),
-        configuration=_rename_in_stats_columns(definition, path, None),
+        configuration=_rename_in_properties(definition, path, None),
     )
     return replace(definition, metadata=metadata)
 
@@ -399,28 +399,29 @@ def _refuse_layout(transaction: Transaction, path: ColumnPath) -> None:
         )
 
 
-def _rename_in_stats_columns(
+def _rename_in_properties(
     definition: TableDefinition, path: ColumnPath, new_path: ColumnPath | None
 ) -> dict[str, str]:
-    """The properties with the new column name in `delta.dataSkippingStatsColumns`.
+    """The properties, with the new name of a column in those that list columns.
 
     Args:
         new_path: The new name; None if the column is dropped.
     """
     configuration = dict(definition.metadata.configuration)
-    listed = STATS_COLUMNS.value_in(configuration)
-    if listed is None:
-        return configuration
     lower = tuple(part.lower() for part in path)
-    kept: list[ColumnPath] = []
-    for each in listed:
-        is_within = tuple(part.lower() for part in each[: len(path)]) == lower
-        if not is_within:
-            kept.append(each)
-        elif new_path is not None:
-            kept.append((*new_path, *each[len(path) :]))
-    if kept != list(listed):
-        configuration[STATS_COLUMNS.name] = ",".join(map(name_of_path, kept))
+    for each in (STATS_COLUMNS, BLOOM_FILTERS):
+        listed = each.value_in(configuration)
+        if listed is None:
+            continue
+        kept: list[ColumnPath] = []
+        for column in listed:
+            is_within = tuple(part.lower() for part in column[: len(path)]) == lower
+            if not is_within:
+                kept.append(column)
+            elif new_path is not None:
+                kept.append((*new_path, *column[len(path) :]))
+        if kept != list(listed):
+            configuration[each.name] = ",".join(map(name_of_path, kept))
     return configuration
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from delta_ops.errors import InvalidRequestError, TableNotFoundError
 from delta_ops.option_words import option
 from delta_ops.protocol.actions import Metadata, Protocol
+from delta_ops.protocol.bloom_filters import validate_bloom_filters
 from delta_ops.protocol.change_data import mistaken_feed_column, validate_feed_columns
 from delta_ops.protocol.column_uses import is_float_partition, uses_in_expressions
 from delta_ops.protocol.columns.defaults import validate_defaults
@@ -26,6 +27,7 @@ from delta_ops.protocol.expression import parse_expression
 from delta_ops.protocol.expression.nodes import columns_of
 from delta_ops.protocol.features import Operation, features_of_properties
 from delta_ops.protocol.properties.known import (
+    BLOOM_FILTERS,
     COLUMN_MAPPING_MODE,
     IN_COMMIT_TIMESTAMP_TIME,
     IN_COMMIT_TIMESTAMP_VERSION,
@@ -185,10 +187,23 @@ def changed_definition(
         return before
     table_properties_from_configuration(definition.metadata.configuration)
     validate_properties(definition, table=table)
+    _validate_new_bloom_filters(before, definition, table)
     if before is None or not mistaken_feed_column(before):
         validate_feed_columns(definition, table)
     validate(definition, operation, table=table, engine=None)
     return definition
+
+
+def _validate_new_bloom_filters(
+    before: TableDefinition | None, definition: TableDefinition, table: str
+) -> None:
+    """Validate the columns if they are named anew; other engines may drop a named column."""
+    old, new = (
+        each.metadata.configuration.get(BLOOM_FILTERS.name) if each else None
+        for each in (before, definition)
+    )
+    if new != old:
+        validate_bloom_filters(definition, table)
 
 
 def _wanted_definition(

@@ -276,6 +276,7 @@ class _open_writer:  # noqa: N801  (used as a function; a generator takes severa
     __slots__ = ("_writer",)
 
     def __init__(self, sink: Any, form: FileForm, footers: list[pq.FileMetaData]) -> None:
+        filters = {} if form.bloom_filters is None else {"bloom_filter_options": form.bloom_filters}
         self._writer = pq.ParquetWriter(
             sink,
             form.schema,
@@ -284,6 +285,7 @@ class _open_writer:  # noqa: N801  (used as a function; a generator takes severa
             store_schema=False,
             write_batch_size=form.at_once,
             metadata_collector=footers,
+            **filters,
         )
 
     def __enter__(self) -> pq.ParquetWriter:

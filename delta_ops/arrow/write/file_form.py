@@ -9,15 +9,20 @@ few rows.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from inspect import signature
 from itertools import count
 from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from delta_ops.arrow.dictionary_columns import is_encoded, schema_with_dictionaries
+from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.arrow_values import numpy_of, scalar
+from delta_ops.protocol.bloom_filters import FALSE_POSITIVES, filtered_columns
+from delta_ops.protocol.properties.known import BLOOM_FILTERS
 from delta_ops.protocol.table_definition import TableDefinition
 
 CODEC_PROPERTY = "delta.parquet.compression.codec"
@@ -27,6 +32,7 @@ _QUICK_CODEC = "snappy"
 _QUICK_COLUMN_BYTES = 1024
 """Smaller columns are not worth the start-up cost of zstd for each column, as measured in
 `benchmarks/large_tables.report.md`."""
+_WRITES_BLOOM_FILTERS = "bloom_filter_options" in signature(pq.ParquetWriter).parameters
 _ALIKE_FILES = 8
 """Number of files of one write that share one sample of rows."""
 _TINY_ROWS = 16
@@ -61,6 +67,8 @@ class FileForm(NamedTuple):
     """Columns with a dictionary, by their names in files; True means all."""
     uncompressed: Collection[str] = ()
     """Columns without compression, by their names in files."""
+    bloom_filters: Mapping[str, Mapping[str, float]] | None = None
+    """Settings of Arrow by the path of each column with a Bloom filter; None: no filters."""
 
     @property
     def codecs(self) -> str | dict[str, str]:
@@ -94,6 +102,13 @@ class FormChooser:
         self._is_chosen = CODEC_PROPERTY in definition.metadata.configuration
         self._schema, self._stored = file_schema, stored
         self._is_nested = any(pa.types.is_nested(each.type) for each in file_schema)
+        self._bloom_filters = [".".join(path) for path in filtered_columns(definition)]
+        if self._bloom_filters and not _WRITES_BLOOM_FILTERS:
+            raise InvalidRequestError(
+                f"pyarrow {pa.__version__} cannot write the Bloom filters that "
+                f"{BLOOM_FILTERS.name} = {BLOOM_FILTERS.text_in(definition.metadata.configuration)}"
+                " asks for; install pyarrow 24 or later, or remove the property"
+            )
         self._large_files = count()
         self._choice: _Choice | None = None
 
@@ -105,6 +120,7 @@ class FormChooser:
             codec=self._codec_of(num_bytes),
             schema=schema_with_dictionaries(self._stored, [*rows.schema.types, *of_one_value]),
             at_once=_values_at_once(rows),
+            bloom_filters=self._filters_of(len(rows)),
         )
         if self._is_nested or len(rows) < MANY_ROWS:
             return form
@@ -132,8 +148,19 @@ class FormChooser:
     def form_of_few(self, num_rows: int, num_bytes: int) -> FileForm:
         """Choose how to encode a small file with this number of rows and bytes."""
         return FileForm(
-            self._codec_of(num_bytes), self._stored, _FEW_AT_ONCE, num_rows > _TINY_ROWS
+            self._codec_of(num_bytes),
+            self._stored,
+            _FEW_AT_ONCE,
+            num_rows > _TINY_ROWS,
+            bloom_filters=self._filters_of(num_rows),
         )
+
+    def _filters_of(self, num_rows: int) -> Mapping[str, Mapping[str, float]] | None:
+        """The Bloom filters of a file whose row groups have about this number of rows."""
+        if not self._bloom_filters:
+            return None
+        settings = {"ndv": max(num_rows, 1), "fpp": FALSE_POSITIVES}
+        return dict.fromkeys(self._bloom_filters, settings)
 
     def _codec_of(self, num_bytes: int) -> str:
         """Return the codec of a file whose first row group has this many bytes."""

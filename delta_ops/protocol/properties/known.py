@@ -304,7 +304,16 @@ RECORD_READS: Property[bool] = Property(
     default="false",
     acts_in="read, advise",
 )
-
+BLOOM_FILTERS: Property[tuple[ColumnPath, ...] | None] = Property(
+    name="delta_ops.bloomFilterColumns",
+    meaning=(
+        "Data files get Parquet Bloom filters of these columns, by which Spark and other engines "
+        "skip row groups without a wanted value."
+    ),
+    parse=parse_column_list,
+    default=None,
+    acts_in="write",
+)
 VACUUM_LOGGING: Property[bool] = Property(
     name="delta_ops.vacuum.logging",
     meaning="A vacuum commits VACUUM START and VACUUM END.",
@@ -345,6 +354,7 @@ PROPERTIES: tuple[Property[Any], ...] = (
     ROW_TRACKING_SUSPENDED,
     TYPE_WIDENING,
     RECORD_READS,
+    BLOOM_FILTERS,
     VACUUM_LOGGING,
     POLICY,
     Property(

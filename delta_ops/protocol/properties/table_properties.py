@@ -21,6 +21,7 @@ from delta_ops.option_words import option
 from delta_ops.protocol.features import FEATURES
 from delta_ops.protocol.properties.known import (
     APPEND_ONLY,
+    BLOOM_FILTERS,
     CHECKPOINT_INTERVAL,
     CHECKPOINT_POLICY,
     CHECKPOINT_PROTECTION_VERSION,
@@ -48,6 +49,7 @@ from delta_ops.protocol.properties.values import (
 )
 from delta_ops.protocol.protocol_upgrade import features_of_versions
 from delta_ops.protocol.row_rules import CONSTRAINTS
+from delta_ops.protocol.schema import ColumnPath
 from delta_ops.protocol.stats.indexed_columns import StatsSettings
 
 DELTA = "delta."
@@ -84,6 +86,8 @@ class TableProperties:
     deletion_vectors: bool
     stats: StatsSettings
     """Columns with statistics in data files."""
+    bloom_filters: tuple[ColumnPath, ...]
+    """Columns with Bloom filters in data files."""
     target_file_size_bytes: int | None
     """None: the writer chooses."""
     compression_codec: CompressionCodec
@@ -130,6 +134,7 @@ def _parse(items: tuple[tuple[str, str], ...]) -> TableProperties:
             columns=STATS_COLUMNS.value_in(configuration),
             string_prefix_length=STRING_PREFIX_LENGTH.value_in(configuration),
         ),
+        bloom_filters=BLOOM_FILTERS.value_in(configuration) or (),
         target_file_size_bytes=TARGET_FILE_SIZE.value_in(configuration),
         compression_codec=COMPRESSION_CODEC.value_in(configuration) or DEFAULT_CODEC,
     )
