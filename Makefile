@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 DOCS_INSTALLED := $(VENV)/.docs-installed
-EXTRAS := spark,connect,dagster,dagster-spark,s3,gcs,azure,cli,dev
+EXTRAS := spark,connect,dagster,dagster-spark,s3,gcs,azure,zarr,cli,dev
 
 SHELL := /bin/bash
 .SHELLFLAGS := -o pipefail -c

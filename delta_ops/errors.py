@@ -3,10 +3,10 @@
     change the call   InvalidRequestError, UnknownColumnError, BrokenRuleError, RepeatedMatchError,
                       ReplacedColumnsError, TableNotFoundError, TableExistsError,
                       VersionNotFoundError, UnsupportedFeatureError, MissingDependencyError,
-                      OutsideFileError, SessionTokenError
+                      OutsideFileError, SessionTokenError, ArrayKeyError
     repair the table  LogCorruptError, LogPathError, DataFileError, DeletedMeanwhileError
     run again         CommitConflictError, PublishConflictError, SessionConflictError,
-                      SessionEndedError, StaleRunError
+                      ChunkConflictError, SessionEndedError, StaleRunError
     look first        CommitStateUnknownError
     open it again     TableReplacedError
     wait              StorageError, TableBusyError
@@ -52,6 +52,15 @@ class UnknownColumnError(InvalidRequestError):
 
 class SessionTokenError(InvalidRequestError):
     """The token is not the token of an open session of this table."""
+
+
+class ArrayKeyError(InvalidRequestError, ValueError):
+    """A key of an array table, its row or its bytes are invalid, or the key cannot be written."""
+
+    def __init__(self, table: str, key: str, reason: str) -> None:
+        super().__init__(f"{table}: key {key!r} {reason}")
+        self.args = (table, key, reason)
+        self.table, self.key, self.reason = table, key, reason
 
 
 class BrokenRuleError(InvalidRequestError):
@@ -287,6 +296,38 @@ class SessionConflictError(CommitConflictError):
 
     def _sentence(self) -> str:
         return f"{self.table}: {self.reason}. {self.cure}."
+
+
+class ChunkConflictError(CommitConflictError):
+    """Another commit, or another writer of the session, has changed keys that a session changes."""
+
+    def __init__(
+        self,
+        table: str,
+        version: int,
+        keys: tuple[str, ...],
+        node: str,
+        coordinates: tuple[tuple[int, ...], ...],
+        reason: str,
+        cure: str,
+    ) -> None:
+        """Store the conflict.
+
+        Args:
+            version: The version of main that the session cannot follow.
+            keys: The keys that both have changed, or the metadata that a change depends on.
+            node: The node of the first key, such as `/air/temperature`.
+            coordinates: Of the chunks of this node, in the chunk grid; empty for metadata.
+            reason: Who has changed what, as a sentence.
+        """
+        super().__init__(table, version, reason, "", keys[:10])
+        self.args = (table, version, keys, node, coordinates, reason, cure)
+        self.keys, self.node, self.coordinates, self.cure = keys, node, coordinates, cure
+
+    def _sentence(self) -> str:
+        shown = ", ".join(self.keys[:5])
+        more = f" and {len(self.keys) - 5} more" if len(self.keys) > 5 else ""
+        return f"{self.table}: key {shown}{more}: {self.reason}. {self.cure}."
 
 
 class SessionEndedError(DeltaOpsError):

@@ -338,8 +338,9 @@ def test_a_docstring_without_a_subject_is_found(source: str, count: int) -> None
 
 # Rule 3: names.
 
-# Public names that stay: `DeltaLog.over(storage)`, `Transaction.done_before()`.
-_KEPT_NAMES = frozenset({"over", "done_before"})
+# Public names that stay: `DeltaLog.over(storage)`, `Transaction.done_before()`, and Zarr's
+# `Store.with_read_only()`.
+_KEPT_NAMES = frozenset({"over", "done_before", "with_read_only"})
 _PREPOSITION = re.compile(
     "above|after|among|as|at|before|below|between|by|for|from|in|into|like|of|over|since|"
     "through|unless|unlike|until|while|with|within|without"

@@ -61,6 +61,7 @@ from delta_ops.versioning.session_state import (
     load_state,
     names_of,
     session_txn_id,
+    staged_content,
 )
 from delta_ops.versioning.session_token import SessionToken, token_of
 
@@ -205,7 +206,19 @@ class SessionCommit:
         fragments = fragments_in_order(base, forks)
         net = load_net_changes(base, fragments)
         validate_feed(base, base, fragments, net, "session")
+        self._validate_no_staged(net)
         return _Prepared(last_versions(forks), fragments, net)
+
+    def _validate_no_staged(self, net: NetChanges) -> None:
+        """Reject files that a step has staged for another step, which has not replaced them."""
+        content = staged_content(net.adds)
+        if content is not None:
+            raise SessionConflictError(
+                self.state.log.uri,
+                self.state.session.base_version,
+                f"session {self.state.session.id} has {content} that were not merged",
+                cure=f"Commit it by the function that staged the {content}",
+            )
 
     def _commit(self, forks: Sequence[Fork], end: End, prepared: _Prepared | None) -> SessionResult:
         """Commit the sealed fragments.

@@ -11,7 +11,7 @@ runs it again afterwards. The fragments of the other steps stay where they are.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -36,7 +36,7 @@ from delta_ops.transaction.commit.session_conflicts import footprint_of, validat
 from delta_ops.transaction.races.conflicts import find_conflict
 from delta_ops.transaction.staging import Staged
 from delta_ops.transaction.write_rules import validate_staged
-from delta_ops.versioning.session_state import SessionState, names_of
+from delta_ops.versioning.session_state import SessionState, names_of, staged_content
 from delta_ops.versioning.version_to_keep import VersionToKeep
 
 
@@ -47,6 +47,12 @@ class SessionRebase:
     state: SessionState
     drop_steps: Collection[str]
     clock: Clock
+    version: int | None = None
+    """The next base version; the latest if None."""
+    validate_sealed: Callable[[Sequence[Fork]], None] | None = None
+    """Rejects the fragments that the next generation begins with, in the order of the session. If
+    it raises, the session has a rebase that was not finished. Without it, files that are staged for
+    another step are rejected: only the caller knows whether they can follow main."""
 
     def run(self) -> None:
         """Rebase the session."""
@@ -55,15 +61,20 @@ class SessionRebase:
         if end is None:
             if state.session.expires_ms <= self.clock():
                 raise state.expired_error()
-            self._dropped_forks(state.load_forks(), state.log.snapshot())
+            forks = state.load_forks()
+            self._validate_no_staged(forks)
+            self._dropped_forks(forks, state.log.snapshot(self.version))
             end = state.decide_end("rebase", self.clock)
         if end.decision == "commit":
             self._validate_failed()
         elif end.decision != "rebase":
             raise ended_error(state.log.uri, state.session.id, end.decision)
         seal(state.log.storage, state.session.id, state.session.generation)
-        latest = state.log.snapshot()
-        dropped = self._dropped_forks(state.load_forks(), latest)
+        latest = state.log.snapshot(self.version)
+        forks = state.load_forks()
+        dropped = self._dropped_forks(forks, latest)
+        if self.validate_sealed is not None:
+            self.validate_sealed([each for each in forks if each not in dropped])
         kept = VersionToKeep(log=state.log, snapshot=latest, verb="rebase a session to")
 
         def decide(refs: Refs) -> Change[Refs] | None:
@@ -87,6 +98,17 @@ class SessionRebase:
             )
 
         refs_journal(state.log.storage).append(decide, self.clock)
+
+    def _validate_no_staged(self, forks: Sequence[Fork]) -> None:
+        if self.validate_sealed is not None:
+            return
+        added = (part.adds for each in forks for part in each.fragments)
+        content = staged_content(add for adds in added for add in add_files(adds.select(ADD.names)))
+        if content is not None:
+            raise InvalidRequestError(
+                f"{self.state.log.uri}: session {self.state.session.id} has {content}, and cannot "
+                f"be rebased by itself; commit it by the function that staged the {content}"
+            )
 
     def _validate_failed(self) -> None:
         """Reject a session whose commit may be on main, or may still get there."""

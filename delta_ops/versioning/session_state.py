@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
@@ -25,11 +25,15 @@ from delta_ops.log.refs.session_files import (
     read_failure,
 )
 from delta_ops.log.refs.sessions import Fork, SessionReader, SessionRows
+from delta_ops.protocol.actions import AddFile
 from delta_ops.transaction.commit.session_conflicts import validate_forks
 from delta_ops.transaction.idempotency import result_if_done, txn_of
 from delta_ops.transaction.result import CommitResult
 from delta_ops.versioning.landed_commit import find_landed
 from delta_ops.versioning.session_token import new_id
+
+SESSION_ONLY = "delta_ops.sessionOnly"
+"""Tag of an add action whose file must not be committed to main; its value says what is in it."""
 
 
 @dataclass(kw_only=True)
@@ -165,6 +169,12 @@ def find_session_commit(log: DeltaLog, session_id: str, base_version: int) -> in
 def session_txn_id(session_id: str) -> str:
     """`commitInfo.txnId` of the commit of a session."""
     return str(uuid.uuid5(uuid.UUID(session_id), "commit session"))
+
+
+def staged_content(files: Iterable[AddFile]) -> str | None:
+    """The content of files that must not be committed to main; None without such a file."""
+    found = ((each.tags or {}).get(SESSION_ONLY) for each in files)
+    return next((each for each in found if each is not None), None)
 
 
 def names_of(steps: Sequence[str]) -> str:

@@ -16,6 +16,7 @@ PACKAGES = (
     "delta_ops.ddl",
     "delta_ops.versioning",
     "delta_ops.maintenance",
+    "delta_ops.arrays",
     "delta_ops.orchestration",
     "delta_ops.components",
     "delta_ops.pipes",

@@ -36,6 +36,7 @@ WITHOUT_SPARK = (
     "tags.md",
     "write-audit-publish.md",
     "write-sessions.md",
+    "arrays.md",
 )
 WITH_SPARK = ("from-delta-spark.md", "streaming.md")
 IN_TEST_README = ("assets.md", "maintenance-jobs.md", "stores.md", "without-dagster.md")

@@ -1,0 +1,96 @@
+"""Zarr's state machines for stores, with rules that commit and open the table again."""
+
+from __future__ import annotations
+
+from uuid import uuid4
+
+import pytest
+
+pytest.importorskip("zarr")
+
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.stateful import rule, run_state_machine_as_test
+from zarr.testing.stateful import (
+    SyncStoreWrapper,
+    ZarrHierarchyStateMachine,
+    ZarrStoreStateMachine,
+)
+
+from delta_ops import DeltaLog
+from delta_ops.arrays import DeltaStore, create_array_table
+
+
+def new_store() -> DeltaStore:
+    log = DeltaLog(f"memory://machines/{uuid4()}")
+    create_array_table(log)
+    return DeltaStore.begin(log)
+
+
+def reopened(store: DeltaStore) -> DeltaStore:
+    """Another session, after the commit of this session."""
+    store.commit()
+    return DeltaStore.begin(store.log)
+
+
+class KeyMachine(ZarrStoreStateMachine):
+    """Keys and bytes, against a dict."""
+
+    def __init__(self) -> None:
+        super().__init__(new_store())
+
+    @property
+    def delta_store(self) -> DeltaStore:
+        store = self.store.store
+        assert isinstance(store, DeltaStore)
+        return store
+
+    @rule()
+    def commit_and_reopen(self) -> None:
+        self.store = SyncStoreWrapper(reopened(self.delta_store))
+
+    @rule()
+    def flush_and_open_the_session_again(self) -> None:
+        self.delta_store.flush()
+        other = DeltaStore(self.delta_store.log, session=self.delta_store.session)
+        self.store = SyncStoreWrapper(other)
+
+
+class HierarchyMachine(ZarrHierarchyStateMachine):
+    """Groups and arrays, against Zarr's store in memory."""
+
+    store: DeltaStore
+
+    def __init__(self) -> None:
+        super().__init__(new_store())
+
+    @rule()
+    def commit_and_reopen(self) -> None:
+        self.store = reopened(self.store)
+
+    @rule()
+    def flush_and_open_the_session_again(self) -> None:
+        self.store.flush()
+        self.store = DeltaStore(self.store.log, session=self.store.session)
+
+
+def steps(examples: int, count: int) -> settings:
+    return settings(
+        max_examples=examples,
+        stateful_step_count=count,
+        deadline=None,
+        phases=[Phase.explicit, Phase.generate, Phase.shrink],
+        suppress_health_check=list(HealthCheck),
+    )
+
+
+@pytest.mark.parametrize(
+    "machine", [KeyMachine, pytest.param(HierarchyMachine, marks=pytest.mark.full)]
+)
+def test_a_short_run_of_the_machine(machine: type[KeyMachine | HierarchyMachine]) -> None:
+    run_state_machine_as_test(machine, settings=steps(2, 8))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("machine", [KeyMachine, HierarchyMachine])
+def test_a_long_run_of_the_machine(machine: type[KeyMachine | HierarchyMachine]) -> None:
+    run_state_machine_as_test(machine, settings=steps(100, 50))
