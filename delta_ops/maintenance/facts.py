@@ -19,7 +19,7 @@ from delta_ops.log.refs.branches import BRANCHES_DIRECTORY
 from delta_ops.log.refs.session_files import SESSIONS_DIRECTORY
 from delta_ops.log.segment import LogListing
 from delta_ops.maintenance.kept_versions import KeptVersions, ref_of_error
-from delta_ops.maintenance.log_cleanup.act import plan_of_listed, plan_of_log
+from delta_ops.maintenance.log_cleanup.load import plan_of_listed, plan_of_log
 from delta_ops.maintenance.log_cleanup.plan import LogCleanupPlan
 from delta_ops.maintenance.optimize.plan import plan_optimize
 from delta_ops.maintenance.registry import refusals

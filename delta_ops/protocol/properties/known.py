@@ -200,10 +200,7 @@ TARGET_FILE_SIZE: Property[int | None] = Property(
 )
 AUTO_COMPACT: Property[bool] = Property(
     name="delta.autoOptimize.autoCompact",
-    meaning=(
-        "Writers compact small files after a commit: the IO manager, and writers with the "
-        "auto_compact hook."
-    ),
+    meaning="Writers with the auto_compact hook, and the IO manager, compact after a commit.",
     parse=parse_auto_compact,
     default="false",
     acts_in="write",
@@ -306,10 +303,7 @@ RECORD_READS: Property[bool] = Property(
 )
 BLOOM_FILTERS: Property[tuple[ColumnPath, ...] | None] = Property(
     name="delta_ops.bloomFilterColumns",
-    meaning=(
-        "Data files get Parquet Bloom filters of these columns, by which Spark and other engines "
-        "skip row groups without a wanted value."
-    ),
+    meaning="Columns of which data files have Parquet Bloom filters, for look-ups of values.",
     parse=parse_column_list,
     default=None,
     acts_in="write",

@@ -26,7 +26,6 @@ from pyspark.sql import functions as sf
 from delta_ops.errors import InvalidRequestError, StorageError
 from delta_ops.events import DataFilesWritten, OnEvent
 from delta_ops.protocol.actions import AddCdcFile, AddFile
-from delta_ops.protocol.bloom_filters import FALSE_POSITIVES, filtered_columns
 from delta_ops.protocol.change_data import CHANGE_DATA_DIRECTORY
 from delta_ops.protocol.file_paths import canonical_path, encode_path
 from delta_ops.protocol.properties.values import CompressionCodec
@@ -48,6 +47,7 @@ from delta_ops.spark.session.failures import translating_failures
 from delta_ops.spark.session.progress import OnTasks, tasks_reporter
 from delta_ops.spark.session.session import is_one_process, overriding
 from delta_ops.spark.versions import known_settings
+from delta_ops.spark.write.bloom_filters import bloom_filter_options
 from delta_ops.spark.write.commit_protocol import ProtocolUnavailableError, write_parquet
 from delta_ops.spark.write.optimized_write import gather_partitions, settings_of
 from delta_ops.storage import FileInfo, Storage
@@ -73,10 +73,6 @@ _WRITE_SETTINGS: Mapping[str, str] = {
     "spark.sql.parquet.variant.annotateLogicalType.enabled": "false",
 }
 """Session settings that cannot be set as write options."""
-_MOST_FILTER_BYTES = 4 * 1024 * 1024
-"""The largest Bloom filter, for three million values in a row group."""
-_FILTER_SIZES = 8
-"""Number of sizes to choose from, each half of the one before."""
 _CODEC = "delta.parquet.compression.codec"
 _FOLDS_CASE = sys.platform in ("darwin", "win32")
 """Whether local file systems usually ignore case in file names on this platform."""
@@ -354,27 +350,7 @@ def _options_of(target: TableTarget) -> dict[str, str]:
     if codec is not None:
         # Spark's lz4 uses Hadoop's own framing.
         options["compression"] = "lz4_raw" if codec == "lz4" else codec
-    return options | _bloom_filters_of(target.definition)
-
-
-def _bloom_filters_of(definition: TableDefinition) -> dict[str, str]:
-    """The options for Bloom filters, which Parquet makes as large as the values need."""
-    columns = [".".join(path) for path in filtered_columns(definition)]
-    if not columns:
-        return {}
-    return {
-        "parquet.bloom.filter.adaptive.enabled": "true",
-        "parquet.bloom.filter.max.bytes": str(_MOST_FILTER_BYTES),
-        **{
-            f"parquet.bloom.filter.{name}#{each}": value
-            for each in columns
-            for name, value in (
-                ("enabled", "true"),
-                ("fpp", str(FALSE_POSITIVES)),
-                ("candidates.number", str(_FILTER_SIZES)),
-            )
-        },
-    }
+    return options | bloom_filter_options(target.definition)
 
 
 def _describe_files(
