@@ -46,6 +46,7 @@ BENCHMARKS = (
     "dagster_fleet",
     "versioning",
     "write_audit_publish",
+    "arrays",
     "large_tables",
 )
 

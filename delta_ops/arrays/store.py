@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
+from copy import copy
 from datetime import timedelta
 from typing import Self
 
@@ -151,8 +152,8 @@ class DeltaStore(Store):  # noqa: PLW1641  (stores of Zarr have no hash)
         """
         if not read_only:
             self._writable("the store")
-        other = object.__new__(type(self))
-        vars(other).update(vars(self), _read_only=read_only, _is_open=False)
+        other = copy(self)
+        other._read_only, other._is_open = read_only, False
         return other
 
     @property

@@ -118,6 +118,12 @@ def _show(result: VacuumResult) -> None:
         say(f"Dropped {holds} of releases that were never made or were deleted.")
     if result.expired_sessions:
         say(f"Ended sessions that had expired: {', '.join(result.expired_sessions)}.")
+    if result.chunks.reason_to_stay:
+        say(f"No chunk of an array was deleted, because {result.chunks.reason_to_stay}.")
+    if result.chunks.num_chunks:
+        size = size_text(result.chunks.size_bytes)
+        chunks = count_text(result.chunks.num_chunks, "chunk")
+        say(f"{'Would delete' if result.dry_run else 'Deleted'} {chunks} of arrays ({size}).")
     if not plan.has_work:
         say("Every file is still needed or too young to delete; nothing to do.")
         return

@@ -43,8 +43,9 @@ from delta_ops.maintenance.restore.plan import RestorePlan, plan_restore
 from delta_ops.maintenance.revert.act import RevertResult, revert
 from delta_ops.maintenance.revert.plan import RevertPlan, plan_revert
 from delta_ops.maintenance.thresholds import Finding, HealthThresholds
-from delta_ops.maintenance.vacuum.act import VacuumResult, vacuum
+from delta_ops.maintenance.vacuum.act import vacuum
 from delta_ops.maintenance.vacuum.plan import VacuumPlan, plan_vacuum
+from delta_ops.maintenance.vacuum.result import VacuumResult
 
 __all__ = [
     "AdvisedLayout",

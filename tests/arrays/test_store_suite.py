@@ -38,7 +38,8 @@ class SessionSuite(StoreTests[DeltaStore, cpu.Buffer]):
 
     @pytest.fixture
     def store(self, open_kwargs: dict[str, Any]) -> DeltaStore:
-        return asyncio.run(DeltaStore.open(**open_kwargs))
+        store: DeltaStore = asyncio.run(DeltaStore.open(**open_kwargs))
+        return store
 
     @pytest.fixture
     def store_not_open(self, store_kwargs: dict[str, Any]) -> DeltaStore:

@@ -19,13 +19,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Set
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 
 import pyarrow as pa
 
 from delta_ops.arguments import validate_arguments
+from delta_ops.arrays.sweep import NOTHING_SWEPT, SweepResult, sweep_chunks
 from delta_ops.clock import Clock
 from delta_ops.errors import CommitConflictError, DeltaOpsError
 from delta_ops.events import OnEvent, Progress, ignore
@@ -48,33 +49,10 @@ from delta_ops.maintenance.vacuum.lite import first_commit, last_version_before,
 from delta_ops.maintenance.vacuum.plan import VacuumPlan, plan_by_facts, reasons_to_stay
 from delta_ops.maintenance.vacuum.reachable import paths_added_since, reachable_paths
 from delta_ops.maintenance.vacuum.request import VacuumRequest
+from delta_ops.maintenance.vacuum.result import VacuumResult
 from delta_ops.maintenance.vacuum.side_logs import SideLogs, load_side_logs
 from delta_ops.storage import FileInfo
 from delta_ops.versioning.ended_refs import delete_files_of_ended_refs
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VacuumResult:
-    """The result of `vacuum`."""
-
-    plan: VacuumPlan
-    dry_run: bool
-    deleted_files: int = 0
-    deleted_bytes: int = 0
-    deleted_directories: int = 0
-    """Empty directories of the plan, and directories above them that became empty."""
-    needed_after_all: int = 0
-    """Files of the plan that stayed, because a commit or the caller required them in the meantime.
-    """
-    failures: tuple[str, ...] = ()
-    """Files that could not be deleted."""
-    expired_branches: tuple[str, ...] = ()
-    """Names of branches that were deleted, because they had expired a day ago or earlier. Their
-    files stay for the retention."""
-    lost_holds: int = 0
-    """Number of holds that were dropped, because their releases were never made or were deleted."""
-    expired_sessions: tuple[str, ...] = ()
-    """Ids of sessions that were ended in the same way."""
 
 
 def vacuum(
@@ -96,6 +74,7 @@ def vacuum(
 ) -> VacuumResult:
     """Delete files that are neither live nor recently removed, and files of failed writes.
 
+    A full vacuum without an inventory also deletes old chunks of an array table that no file names.
     Branches and sessions that expired a day ago end first, and holds of releases that do not exist.
 
     Args:
@@ -156,7 +135,8 @@ def vacuum(
     with naming_refs(log.storage):
         run = begin_run(log, request)
         plan = run.plan()
-        return VacuumResult(plan=plan, dry_run=True) if dry_run else run.execute(plan)
+        result = VacuumResult(plan=plan, dry_run=True) if dry_run else run.execute(plan)
+        return replace(result, chunks=run.sweep())
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -197,6 +177,17 @@ class VacuumRun:
             validate_format(self.look.snapshot)
             delete_files_of_ended_refs(self.log.storage, self.facts.horizon_ms)
         return result
+
+    def sweep(self) -> SweepResult:
+        """Delete the chunks of an array table that no data file names any more."""
+        if self.request.mode == "lite" or self.request.inventory is not None:
+            return NOTHING_SWEPT
+        return sweep_chunks(
+            self.look.snapshot,
+            self.facts.horizon_ms,
+            keep=self.request.kept_paths(),
+            dry_run=self.request.dry_run,
+        )
 
     def _look_again(self, kept: frozenset[str]) -> None:
         """Load the files that are newly needed since the last look."""

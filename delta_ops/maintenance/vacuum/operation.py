@@ -10,7 +10,8 @@ from delta_ops.log.delta_log import LOG_DIRECTORY
 from delta_ops.maintenance.admission import is_own_log
 from delta_ops.maintenance.operation import OperationEntry, Option, Request
 from delta_ops.maintenance.thresholds import Facts, Finding, HealthThresholds, due_finding
-from delta_ops.maintenance.vacuum.act import VacuumResult, vacuum
+from delta_ops.maintenance.vacuum.act import vacuum
+from delta_ops.maintenance.vacuum.result import VacuumResult
 from delta_ops.protocol.values.wide_timestamps import utc_text
 
 
@@ -56,6 +57,7 @@ def _figures(result: VacuumResult) -> dict[str, int]:
         "vacuumed_bytes": result.deleted_bytes,
         "vacuumed_directories": result.deleted_directories,
         "vacuum_failures": len(result.failures),
+        **({"vacuumed_chunks": result.chunks.num_chunks} if result.chunks.num_chunks else {}),
     }
 
 
@@ -70,6 +72,9 @@ def _json(result: VacuumResult) -> dict[str, Any]:
         "deleted_bytes": result.deleted_bytes,
         "planned_directories": len(plan.directories),
         "deleted_directories": result.deleted_directories,
+        "chunks": result.chunks.num_chunks,
+        "chunk_bytes": result.chunks.size_bytes,
+        "chunks_stay": result.chunks.reason_to_stay,
         "kept": {reason.replace(" ", "_"): n for reason, n in plan.kept.items()},
         "failures": result.failures,
         "expired_branches": result.expired_branches,
@@ -80,7 +85,7 @@ def _json(result: VacuumResult) -> dict[str, Any]:
 
 
 def _savings(result: VacuumResult) -> dict[str, int]:
-    return {"bytes": result.deleted_bytes}
+    return {"bytes": result.deleted_bytes + result.chunks.size_bytes}
 
 
 VACUUM = OperationEntry(
