@@ -15,6 +15,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -55,14 +56,13 @@ def report_chunks(folder: Path, num_chunks: int, rounds: int) -> None:
         path = folder / str(number)
         create_array_table(path / "table")
         for name, write, read in (
-            ("delta_ops", lambda p=path: write_table(p, data), lambda p=path: read_table(p)),
-            ("LocalStore", lambda p=path: write_files(p, data), lambda p=path: read_files(p)),
+            ("delta_ops", write_table, read_table),
+            ("LocalStore", write_files, read_files),
         ):
-            took.setdefault(f"{name} write", []).append(seconds(write))
-            took.setdefault(f"{name} read", []).append(seconds(read))
-        took.setdefault("delta_ops same again", []).append(
-            seconds(lambda p=path: write_again(p, data))
-        )
+            took.setdefault(f"{name} write", []).append(seconds(partial(write, path, data)))
+            took.setdefault(f"{name} read", []).append(seconds(partial(read, path)))
+        again = seconds(partial(write_again, path, data))
+        took.setdefault("delta_ops same again", []).append(again)
         shutil.rmtree(path)
     found = {name: statistics.median(each) for name, each in took.items()}
     print(f"{num_chunks:,} chunks of {CHUNK_BYTES // 1000} KB:\n")

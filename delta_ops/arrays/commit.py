@@ -65,6 +65,7 @@ class ArrayCommit:
         session: The session.
         chunks: Writes chunks that are too many for their block.
         on_conflict: Which bytes of a chunk count that both have changed.
+        txn: Commit only if the table does not hold this txn; see `WriteSession.commit`.
         user_metadata: Any text, kept in commitInfo.
         timeout: No attempt begins later.
         clock: Milliseconds since the Unix epoch.
@@ -74,6 +75,7 @@ class ArrayCommit:
     session: WriteSession
     chunks: ChunkWriter
     on_conflict: OnConflict
+    txn: tuple[str, int] | None
     user_metadata: str | None
     timeout: timedelta
     clock: Clock
@@ -91,7 +93,7 @@ class ArrayCommit:
         num_failed: Counter[int] = Counter()
         while True:
             try:
-                result = self._attempt()
+                result = self._attempt(has_failed=bool(num_failed))
             except SessionConflictError as error:
                 version = self.log.snapshot().version
                 num_failed[version] += 1
@@ -109,8 +111,12 @@ class ArrayCommit:
                     "Repeat the call, or let fewer sessions write to one array",
                 )
 
-    def _attempt(self) -> SessionResult | None:
+    def _attempt(self, *, has_failed: bool) -> SessionResult | None:
         """Make one attempt; returns None if the session was changed and must be looked at again.
+
+        Args:
+            has_failed: Whether an earlier attempt met a conflict. Then the session follows main
+                even if no block that it needs was changed, because a property was.
 
         Raises:
             SessionConflictError: Another commit, or another writer of the session, was first.
@@ -126,7 +132,9 @@ class ArrayCommit:
                 self._rebase(state, state.session.base_version, None)
                 return None
             return self._commit_session()  # it raises, because the session has ended
-        if self._follow_main(state):
+        if state.find_txn(self.txn) is not None:
+            return self._commit_session()
+        if self._follow_main(state, must_follow=has_failed):
             return None
         fork = self.session.fork(MERGE_STEP)
         merge = Merge(
@@ -142,9 +150,9 @@ class ArrayCommit:
         return self._commit_session()
 
     def _commit_session(self) -> SessionResult:
-        return self.session.commit(user_metadata=self.user_metadata)
+        return self.session.commit(txn=self.txn, user_metadata=self.user_metadata)
 
-    def _follow_main(self, state: SessionState) -> bool:
+    def _follow_main(self, state: SessionState, *, must_follow: bool) -> bool:
         """Compare the keys with main, and rebase the session if main has changed its blocks.
 
         Returns:
@@ -157,7 +165,7 @@ class ArrayCommit:
         changes = changes_of_forks(state, forks).changes
         before, after = Blocks(state.base), Blocks(latest)
         comparison = Comparison(before=before, after=after, changes=changes)
-        if not comparison.touches_changed_blocks():
+        if not (must_follow or comparison.touches_changed_blocks()):
             return False
         withdrawn = self._resolve(comparison.conflicts(), latest.version, changes)
         if withdrawn:

@@ -88,6 +88,10 @@ class DeltaStore(Store):  # noqa: PLW1641  (stores of Zarr have no hash)
         validate_arguments(DeltaStore.__init__, locals())
         if sum(each is not None for each in (version, ref, session)) > 1:
             raise InvalidRequestError("give a version, a ref or a session, not several of them")
+        if ref is not None and ref.startswith("session:"):
+            raise InvalidRequestError(
+                f"{ref!r} is a session; give its token as session, so that its changes are read"
+            )
         super().__init__(read_only=read_only or session is None)
         log = log_of(table)
         self._view: VersionView | SessionView
@@ -365,6 +369,7 @@ class DeltaStore(Store):  # noqa: PLW1641  (stores of Zarr have no hash)
         user_metadata: str | None = None,
         *,
         on_conflict: OnConflict = "fail",
+        txn: tuple[str, int] | None = None,
         timeout: timedelta = timedelta(minutes=10),
     ) -> int | None:
         """Commit the writes of all stores of the session to main, in one commit or not at all.
@@ -378,6 +383,8 @@ class DeltaStore(Store):  # noqa: PLW1641  (stores of Zarr have no hash)
                 bytes count, "ours" or "theirs". A changed shape, chunk grid, type or codec, or a
                 deleted node, is resolved by "theirs" only; all writes to the node are then left
                 out.
+            txn: An application id and a version: commit only if the table does not hold this txn,
+                so that a job that runs again is not committed twice.
             timeout: No attempt begins later.
 
         Returns:
@@ -402,7 +409,9 @@ class DeltaStore(Store):  # noqa: PLW1641  (stores of Zarr have no hash)
         if self._has_committed:
             return self._identity[1]
         writer = self._writable("the store")
-        result = writer.commit(user_metadata, on_conflict, timeout)
+        result = writer.commit(
+            on_conflict=on_conflict, txn=txn, user_metadata=user_metadata, timeout=timeout
+        )
         version = result.version
         self._view = VersionView(writer.log, version, None)
         self._read_only = self._has_committed = True

@@ -277,7 +277,12 @@ class SessionView:
             self._loaded = None
 
     def commit(
-        self, user_metadata: str | None, on_conflict: OnConflict, timeout: timedelta
+        self,
+        *,
+        on_conflict: OnConflict,
+        txn: tuple[str, int] | None,
+        user_metadata: str | None,
+        timeout: timedelta,
     ) -> SessionResult:
         """Commit the session; see `ArrayCommit`."""
         try:
@@ -288,6 +293,7 @@ class SessionView:
                 session=self.session,
                 chunks=self._chunks,
                 on_conflict=on_conflict,
+                txn=txn,
                 user_metadata=user_metadata,
                 timeout=timeout,
                 clock=self._clock,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import pickle
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ import zarr
 from zarr.core.buffer import cpu
 
 import delta_ops.arrow as da
-from delta_ops import DeltaLog
+from delta_ops import DeltaLog, begin
 from delta_ops.arrays import DeltaStore, create_array_table
 from delta_ops.errors import (
     ArrayKeyError,
@@ -335,6 +337,51 @@ def test_a_session_commit_of_the_table_rejects_staged_arrays(table: DeltaLog) ->
     with pytest.raises(InvalidRequestError, match="array changes"):
         session.rebase()
     assert store.commit() == 2
+
+
+def test_a_property_may_change_beside_a_session(table: DeltaLog) -> None:
+    store = DeltaStore.begin(table)
+    writable(store)[:] = 1
+    transaction = begin(table)
+    transaction.set_properties({"owner": "me"})
+    transaction.commit(operation="SET TBLPROPERTIES")
+    assert store.commit() == 3
+    assert numbers(table) == [1] * 30
+
+
+def test_a_txn_is_committed_once(table: DeltaLog) -> None:
+    for number in (1, 2):
+        store = DeltaStore.begin(table, expires_in=timedelta(hours=1))
+        writable(store)[:] = number
+        assert store.commit(txn=("nightly", 7)) == 2
+    late = DeltaStore.begin(table)
+    writable(late)[:] = 3
+    assert late.commit(txn=("nightly", 7)) == 2
+    assert numbers(table) == [1] * 30
+    assert list_sessions(table) == []
+
+
+def test_a_session_is_read_by_its_token_only(table: DeltaLog) -> None:
+    with pytest.raises(InvalidRequestError, match="token"):
+        DeltaStore(table, ref="session:x")
+
+
+def write_part(store: DeltaStore, number: int) -> None:
+    """The work of one process."""
+    writable(store)[number * 10 : number * 10 + 10] = number
+
+
+@pytest.mark.full
+def test_processes_that_share_a_session_write_the_array_of_one_process(table: DeltaLog) -> None:
+    store = DeltaStore.begin(table)
+    context = multiprocessing.get_context("spawn")
+    processes = [context.Process(target=write_part, args=(store, number)) for number in range(3)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert store.commit() == 2
+    assert numbers(table) == [number // 10 for number in range(30)]
 
 
 def test_a_second_commit_does_nothing(table: DeltaLog) -> None:

@@ -21,7 +21,6 @@ from delta_ops.versioning import list_sessions
 from tests.support.faulty_storage import copies_of, crashes
 
 LONG = bytes(100_000)
-pytestmark = pytest.mark.full
 
 
 def write(store: DeltaStore, keys: Mapping[str, bytes]) -> None:
@@ -58,6 +57,7 @@ def staged(log: DeltaLog, keys: Mapping[str, bytes]) -> str:
     return store.session
 
 
+@pytest.mark.full
 def test_a_killed_commit_is_finished_by_the_next(log: DeltaLog, tmp_path: Path) -> None:
     token = staged(log, {"a/c/1": b"ours", "a/c/2": LONG})
     before = content(log)
@@ -78,6 +78,7 @@ def test_a_killed_commit_is_finished_by_the_next(log: DeltaLog, tmp_path: Path) 
     assert all(each in (before, after) for each in found)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("on_conflict", ["fail", "theirs", "ours"])
 def test_a_killed_commit_beside_another_session_loses_no_key(
     log: DeltaLog, tmp_path: Path, on_conflict: Literal["fail", "ours", "theirs"]
@@ -99,6 +100,7 @@ def test_a_killed_commit_beside_another_session_loses_no_key(
         assert (content(copy), copy.snapshot().version) == (after, 3), place
 
 
+@pytest.mark.full
 def test_a_killed_vacuum_leaves_every_key_readable(log: DeltaLog, tmp_path: Path) -> None:
     commit(log, {"a/c/1": LONG, "a/c/2": LONG + b"2"})
     commit(log, {"a/c/2": LONG + b"3"})
