@@ -55,6 +55,7 @@ _STARTS_PROCESSES = tuple(
 _LONGEST = (
     "tests/long/test_orders_",
     "tests/sweep/test_typed_errors.py::test_all_changes_of_damaged_tables",
+    "tests/versions/test_older_spark",
 )
 """Tests that take many minutes each: each runs alone, and first."""
 TIME_ZONE = "spark.sql.session.timeZone"
