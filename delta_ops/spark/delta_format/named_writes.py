@@ -11,9 +11,17 @@ from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql.types import (
+    BooleanType,
+    DateType,
+    NumericType,
+    TimestampNTZType,
+    TimestampType,
+)
 
 from delta_ops.errors import InvalidRequestError, TableNotFoundError
 from delta_ops.log import DeltaLog
+from delta_ops.protocol.schema import STRING, TIMESTAMP, TIMESTAMP_NTZ, StructType
 from delta_ops.spark.delta_format.calls import Calls
 from delta_ops.spark.delta_format.catalog_entries import (
     Place,
@@ -30,6 +38,7 @@ from delta_ops.spark.delta_format.options import Options, Use, options_for
 from delta_ops.spark.delta_format.readers import log_at
 from delta_ops.spark.delta_format.writers import file_settings, mode_of, save, validate_stream
 from delta_ops.spark.expressions.column_text import sql_of
+from delta_ops.spark.expressions.columns import named_column
 from delta_ops.spark.read.read import read
 from delta_ops.spark.versions import is_connect
 
@@ -41,6 +50,8 @@ _MODES: Mapping[str, CreateMode] = {
     "replace": "replace",
     "createOrReplace": "create or replace",
 }
+_WITH_TEXT = (NumericType, BooleanType, DateType, TimestampType, TimestampNTZType)
+"""Types whose values INSERT writes into string columns, as casting gives them."""
 _OF_CREATION = frozenset({_PATH, "compression", "maxrecordsperfile", "usermetadata"})
 """Options of `writeTo(...).create()`, in lower case, apart from properties and stores."""
 _PREFIXES_OF_CREATION = ("delta.", "fs.", "dfs.")
@@ -124,8 +135,9 @@ def insert_by_position(
     mode = "overwrite" if (calls.mode or "").lower() == "overwrite" else "append"
     options = options_for(Use.WRITE, calls.options)
     log = log_at(path, options, storage_options)
-    names = [each.name for each in log.snapshot().schema.fields]
-    rows = name_columns(df, names, log.uri)
+    schema = log.snapshot().schema
+    names = [each.name for each in schema.fields]
+    rows = assign_columns(name_columns(df, names, log.uri), schema)
     save(rows, replace(calls, mode=mode), path, storage_options)
 
 
@@ -143,6 +155,23 @@ def name_columns(rows: DataFrame, names: Sequence[str], table: str) -> DataFrame
     if len({each.lower() for each in names}) < len(names):
         raise InvalidRequestError(f"{table}: a column is named twice; name it once")
     return rows.toDF(*names)
+
+
+def assign_columns(rows: DataFrame, schema: StructType) -> DataFrame:
+    """Convert columns as Spark's INSERT does: to strings, and dates to timestamps.
+
+    These conversions lose nothing. The others of Spark's ANSI store assignment either need no help,
+    or would change values.
+    """
+    wanted = {each.name.lower(): each.data_type for each in schema.fields}
+    values = {}
+    for column in rows.schema:
+        target = wanted.get(column.name.lower())
+        if target == STRING and isinstance(column.dataType, _WITH_TEXT):
+            values[column.name] = named_column(column.name).cast("string")
+        elif target in (TIMESTAMP, TIMESTAMP_NTZ) and isinstance(column.dataType, DateType):
+            values[column.name] = named_column(column.name).cast(target.name)
+    return rows.withColumns(values) if values else rows
 
 
 def create_table_of(

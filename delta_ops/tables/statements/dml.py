@@ -16,7 +16,7 @@ from delta_ops.protocol.schema import CURRENT_DEFAULT, StructType
 from delta_ops.protocol.schema.changes import find_by_path
 from delta_ops.protocol.schema.column_names import path_of_name
 from delta_ops.spark.delta_format.calls import Calls
-from delta_ops.spark.delta_format.named_writes import name_columns
+from delta_ops.spark.delta_format.named_writes import assign_columns, name_columns
 from delta_ops.spark.delta_format.writers import save
 from delta_ops.spark.expressions.columns import quote
 from delta_ops.spark.schema import spark_schema_from_schema
@@ -170,6 +170,7 @@ def _insert(table: Table, statement: nodes.Insert) -> DataFrame:
             each for each in columns if each.lower() not in {name.lower() for name in fixed}
         )
         rows = name_columns(rows, names, table.log.uri)
+    rows = assign_columns(rows, snapshot.schema)
     types = spark_schema_from_schema(snapshot.schema) if fixed else ()
     by_name = {each.name.lower(): each.dataType for each in types}
     for name, value in fixed.items():

@@ -41,6 +41,27 @@ def found(rows: DataFrame) -> list[tuple[object, ...]]:
     return sorted(tuple(row) for row in rows.collect())
 
 
+def test_insert_writes_numbers_and_times_as_the_reference_does(delta: SparkSession) -> None:
+    delta.sql(
+        "CREATE TABLE w (a STRING, b STRING, c TIMESTAMP_NTZ, p STRING) USING delta "
+        "PARTITIONED BY (p)"
+    )
+    delta.sql("INSERT INTO w VALUES (1, 2.50, DATE'2026-11-30', true)")
+    delta.sql("INSERT INTO w BY NAME SELECT 1.5D AS b, DATE'2026-11-30' AS a, 7L AS p")
+    delta.sql("SELECT 3, 4, DATE'2026-12-01', 5").write.insertInto("w")
+    assert found(delta.table("w")) == [
+        ("1", "2.50", datetime(2026, 11, 30), "true"),
+        ("2026-11-30", "1.5", None, "7"),
+        ("3", "4", datetime(2026, 12, 1), "5"),
+    ]
+    for wrong in ("'x'", "array(1)"):
+        with pytest.raises(AnalysisException):
+            delta.sql(f"INSERT INTO t VALUES ({wrong}, NULL, 'p')")
+    with pytest.raises(AnalysisException):
+        delta.sql("INSERT INTO w VALUES (array(1), 'b', NULL, 'p')")
+    assert delta.table("w").count() == 3
+
+
 def test_several_columns_change_in_one_commit(delta: SparkSession, place: Path) -> None:
     delta.sql("ALTER TABLE t SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')")
     delta.sql("ALTER TABLE t ALTER COLUMN id TYPE BIGINT, p COMMENT 'c', s.b FIRST")
