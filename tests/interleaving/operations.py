@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Literal
+from typing import Any, Literal, cast
 
 import pyarrow as pa
 
@@ -27,6 +27,7 @@ from delta_ops.maintenance import (
     revert,
     vacuum,
 )
+from delta_ops.storage import Storage
 from delta_ops.versioning import (
     Branch,
     PublishResult,
@@ -263,10 +264,22 @@ def session_rows(role: Role) -> Rows:
     return ((60 + role, "b"),)
 
 
+class _StorageOfSet:
+    """The storage of the table at another address: one schedule has the calls of both."""
+
+    def __init__(self, inner: Storage) -> None:
+        self._inner = inner
+        self.uri = f"{inner.uri}/releases"
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+
 def _release(log: DeltaLog, scene: Scene, role: Role) -> Release:
     """Release an old version, in a set beside the table's own files."""
+    of_set = cast("Storage", _StorageOfSet(log.storage))
     return create_release(
-        ReleaseSet("releases", storage=log.storage, tables={"t": log}),
+        ReleaseSet("releases", storage=of_set, tables={"t": log}),
         {"t": log},
         versions={"t": scene.restored[0]},
         message=f"release {role}",

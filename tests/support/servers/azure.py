@@ -22,7 +22,8 @@ _FOLDER = Path(__file__).resolve().parents[3] / ".servers" / f"azurite-{VERSION}
 _PROGRAM = _FOLDER / "node_modules" / "azurite" / "dist" / "src" / "blob" / "main.js"
 _LISTENS = re.compile(rb"listens on http://[^:]*:([0-9]+)")
 _ACCOUNT = "devstoreaccount1"
-OTHER_ACCOUNT = "otheraccount1"
+OTHER_ACCOUNT, _REFUSING_ACCOUNT = "otheraccount1", "refusingaccount1"
+_ACCOUNTS = (_ACCOUNT, OTHER_ACCOUNT, _REFUSING_ACCOUNT)
 _KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 """The documented key of every Azurite."""
 
@@ -76,11 +77,11 @@ class TakesNone(ThreadingHTTPServer):
 
     @property
     def storage_options(self) -> dict[str, Any]:
-        """Options for the other account, because Hadoop has one endpoint for each account."""
-        account = f"AccountName={OTHER_ACCOUNT};AccountKey={_KEY}"
+        """Options for an account of its own: Hadoop has one endpoint for each account."""
+        account = f"AccountName={_REFUSING_ACCOUNT};AccountKey={_KEY}"
         return {
             "connection_string": f"DefaultEndpointsProtocol=http;{account};"
-            f"BlobEndpoint=http://127.0.0.1:{self.server_address[1]}/{OTHER_ACCOUNT};"
+            f"BlobEndpoint=http://127.0.0.1:{self.server_address[1]}/{_REFUSING_ACCOUNT};"
         }
 
 
@@ -130,7 +131,7 @@ def azure_server() -> Iterator[AzureServer]:
         [node, str(program), *place, *quietly],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
-        env={**os.environ, "AZURITE_ACCOUNTS": f"{_ACCOUNT}:{_KEY};{OTHER_ACCOUNT}:{_KEY}"},
+        env={**os.environ, "AZURITE_ACCOUNTS": ";".join(f"{each}:{_KEY}" for each in _ACCOUNTS)},
     ) as process:
         try:
             assert process.stdout is not None
