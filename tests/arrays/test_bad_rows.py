@@ -44,6 +44,7 @@ def append_row(log: DeltaLog, **values: Any) -> None:
     da.write(log, pa.Table.from_pylist([row], schema=COLUMNS))
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize("key", ["../a/c/0", "/a/c/0", "", "a//c/0"])
 def test_a_bad_key_is_rejected_by_reads_and_writes(table: DeltaLog, key: str) -> None:
     store = DeltaStore.begin(table)
@@ -59,6 +60,7 @@ def test_a_bad_key_is_rejected_by_reads_and_writes(table: DeltaLog, key: str) ->
         assert caught.value.key == key
 
 
+@pytest.mark.some_cases(2)
 @pytest.mark.parametrize(
     ("values", "reason"),
     [
@@ -90,6 +92,7 @@ def read_all(log: DeltaLog) -> list[str]:
     return asyncio.run(collect())
 
 
+@pytest.mark.full
 def test_two_rows_of_a_key_are_rejected(table: DeltaLog) -> None:
     append_row(table)
     append_row(table, data=b"y")
@@ -119,6 +122,7 @@ def test_a_location_that_does_not_fit_the_hash_is_rejected(table: DeltaLog) -> N
         DeltaStore(table).get_sync("a/c/0")
 
 
+@pytest.mark.full
 def test_a_missing_chunk_names_its_key(table: DeltaLog, tmp_path: Path) -> None:
     set_key(table, "a/c/0", LONG)
     (tmp_path / "t" / chunk_path(digest_of(LONG))).unlink()
@@ -126,6 +130,7 @@ def test_a_missing_chunk_names_its_key(table: DeltaLog, tmp_path: Path) -> None:
         DeltaStore(table).get_sync("a/c/0")
 
 
+@pytest.mark.full
 def test_a_partial_chunk_of_a_killed_writer_is_replaced(table: DeltaLog, tmp_path: Path) -> None:
     chunk = tmp_path / "t" / chunk_path(digest_of(LONG))
     chunk.parent.mkdir(parents=True)
@@ -144,6 +149,7 @@ def test_a_table_of_other_columns_is_rejected(tmp_path: Path) -> None:
         DeltaStore.begin(tmp_path / "t").set_sync("zarr.json", cpu.Buffer.from_bytes(b"{}"))
 
 
+@pytest.mark.full
 def test_an_existing_table_is_not_created_again(table: DeltaLog) -> None:
     with pytest.raises(TableExistsError):
         create_array_table(table)
@@ -178,6 +184,7 @@ def test_a_range_of_an_outside_file_is_read(table: DeltaLog, archive: Path) -> N
         assert found.to_bytes() == bytes(range(10, 30))
 
 
+@pytest.mark.some_cases(1)
 @pytest.mark.parametrize("prefix", [None, "other", "arch"])
 def test_a_file_outside_of_the_prefixes_is_rejected(
     table: DeltaLog, archive: Path, prefix: str | None
@@ -202,6 +209,7 @@ def test_an_outside_file_that_has_changed_is_rejected(table: DeltaLog, archive: 
         DeltaStore(table, virtual_prefixes={str(archive): None}).get_sync("a/c/0")
 
 
+@pytest.mark.full
 def test_an_outside_file_that_is_gone_is_rejected(table: DeltaLog, archive: Path) -> None:
     add_reference(table, archive)
     (archive / "a.nc").unlink()
@@ -209,6 +217,7 @@ def test_an_outside_file_that_is_gone_is_rejected(table: DeltaLog, archive: Path
         DeltaStore(table, virtual_prefixes={str(archive): None}).get_sync("a/c/0")
 
 
+@pytest.mark.full
 def test_a_range_behind_the_end_of_an_outside_file_is_an_error(
     table: DeltaLog, archive: Path
 ) -> None:

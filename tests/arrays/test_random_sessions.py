@@ -99,7 +99,7 @@ def conflicting_keys(store: DeltaStore) -> set[str]:
     return set()
 
 
-@settings(max_examples=4)
+@settings(max_examples=3)
 @given(base=CHANGES, ours=CHANGES, theirs=CHANGES)
 def test_two_sessions_have_a_serial_outcome(base: Keys, ours: Keys, theirs: Keys) -> None:
     check_two_sessions(base, ours, theirs)

@@ -81,6 +81,7 @@ class TestOnDisk(SessionSuite):
         return DeltaLog(tmp_path / "t")
 
 
+@pytest.mark.full
 class TestInMemory(SessionSuite):
     @pytest.fixture
     def table(self) -> DeltaLog:

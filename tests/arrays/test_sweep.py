@@ -71,6 +71,7 @@ def test_a_chunk_goes_after_the_last_data_file_that_names_it(table: DeltaLog) ->
     assert kept.to_bytes() == NEW
 
 
+@pytest.mark.full
 def test_a_dry_run_deletes_nothing(table: DeltaLog) -> None:
     set_chunk(table, OTHER, "b/c/0")
     vacuum_now(table)
@@ -81,6 +82,7 @@ def test_a_dry_run_deletes_nothing(table: DeltaLog) -> None:
     assert chunks(table) == hashes(OLD, NEW, OTHER)
 
 
+@pytest.mark.full
 def test_young_chunks_stay(table: DeltaLog) -> None:
     store = DeltaStore.begin(table)
     store.set_sync("x", cpu.Buffer.from_bytes(OTHER))
@@ -90,6 +92,7 @@ def test_young_chunks_stay(table: DeltaLog) -> None:
     assert chunks(table) == hashes(OLD, NEW, OTHER)
 
 
+@pytest.mark.some_cases(1)
 @pytest.mark.parametrize("ref", ["tag", "branch", "session"])
 def test_chunks_of_refs_stay(table: DeltaLog, ref: str) -> None:
     if ref == "tag":
@@ -125,6 +128,7 @@ def test_a_chunk_that_is_written_again_stays(table: DeltaLog) -> None:
     assert found.to_bytes() == OLD
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("is_staged", [True, False])
 def test_a_session_whose_chunk_is_gone_is_not_committed(table: DeltaLog, is_staged: bool) -> None:
     store = DeltaStore.begin(table)
@@ -153,6 +157,7 @@ def test_the_vacuum_of_deltalake_keeps_chunks(table: DeltaLog) -> None:
     assert kept.to_bytes() == NEW
 
 
+@pytest.mark.full
 def test_deltalake_reads_the_rows(table: DeltaLog) -> None:
     rows = DeltaTable(table.uri).to_pyarrow_table().to_pylist()
     assert [(each["node"], each["block"], each["key"]) for each in rows] == [
@@ -161,6 +166,7 @@ def test_deltalake_reads_the_rows(table: DeltaLog) -> None:
     assert rows[0]["sha256"] == digest_of(NEW)
 
 
+@pytest.mark.full
 def test_a_link_in_the_table_keeps_all_chunks(table: DeltaLog, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (Path(table.uri) / "linked").symlink_to(tmp_path / "elsewhere")
@@ -180,6 +186,7 @@ def test_a_data_file_that_cannot_be_read_keeps_all_chunks(table: DeltaLog) -> No
     assert "part-0.parquet cannot be read" in found.reason_to_stay
 
 
+@pytest.mark.full
 def test_other_tables_are_not_swept(tmp_path: Path) -> None:
     import pyarrow as pa
 
@@ -193,6 +200,7 @@ def test_other_tables_are_not_swept(tmp_path: Path) -> None:
     assert path.exists()
 
 
+@pytest.mark.full
 def test_a_compaction_keeps_chunks_named(table: DeltaLog) -> None:
     set_chunk(table, OTHER, "a/c/1")
     optimize(table)

@@ -87,7 +87,7 @@ def steps(examples: int, count: int) -> settings:
     "machine", [KeyMachine, pytest.param(HierarchyMachine, marks=pytest.mark.full)]
 )
 def test_a_short_run_of_the_machine(machine: type[KeyMachine | HierarchyMachine]) -> None:
-    run_state_machine_as_test(machine, settings=steps(2, 8))
+    run_state_machine_as_test(machine, settings=steps(1, 10))
 
 
 @pytest.mark.long
