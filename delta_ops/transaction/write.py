@@ -139,7 +139,8 @@ def report_ignored_properties(
         InvalidRequestError: A property is unknown, or has an invalid value.
     """
     if snapshot is not None and configuration:
-        for reason in ignored_properties(snapshot.metadata.configuration, configuration):
+        known, features = snapshot.metadata.configuration, snapshot.definition.features
+        for reason in ignored_properties(known, features, configuration):
             logger.warning("%s: %s", snapshot.uri, reason)
 
 

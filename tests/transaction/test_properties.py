@@ -123,3 +123,16 @@ def test_a_property_brings_the_feature_that_it_needs(tmp_path: Path) -> None:
     assert rows(da.to_table(old)) == [{"id": 1}]
     da.write(tmp_path / "new", pa.table({"id": [1]}), configuration=wanted)
     assert "v2Checkpoint" in (DeltaLog(tmp_path / "new").snapshot().protocol.reader_features or ())
+
+
+def test_features_that_an_existing_table_lacks_are_reported(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    rows = pa.table({"id": [1]})
+    da.write(tmp_path, rows, configuration={"delta.feature.deletionVectors": "supported"})
+    da.write(tmp_path, rows, configuration={"delta.feature.deletionVectors": "supported"})
+    assert caplog.text == ""
+    versions = {"delta.minReaderVersion": "2", "delta.minWriterVersion": "5"}
+    da.write(tmp_path, rows, configuration=versions)
+    assert "the feature columnMapping is for a new table" in caplog.text
+    assert not DeltaLog(tmp_path).snapshot().definition.has("columnMapping")

@@ -237,8 +237,9 @@ class OutputWriter:
         """The properties of a new table; column mapping is added for names that need it."""
         configuration = self.settings.configuration
         if transaction.snapshot is not None:
-            known = transaction.snapshot.metadata.configuration
-            for reason in ignored_properties(known, configuration or {}):
+            definition = transaction.snapshot.definition
+            known = definition.metadata.configuration
+            for reason in ignored_properties(known, definition.features, configuration or {}):
                 self._warn(reason)
             return None
         if _MAPPING_MODE in (configuration or {}):

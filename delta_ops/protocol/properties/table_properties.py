@@ -10,7 +10,7 @@ Reading rows needs no properties. Session settings do not change their meaning.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
@@ -197,20 +197,30 @@ def requested_properties(changes: Mapping[str, str | None]) -> RequestedChanges:
     return RequestedChanges(properties, (*features, *_features_of(versions)))
 
 
-def ignored_properties(known: Mapping[str, str], given: Mapping[str, str]) -> Iterator[str]:
+def ignored_properties(
+    known: Mapping[str, str], features: Collection[str], given: Mapping[str, str]
+) -> Iterator[str]:
     """Say which properties a write leaves out, because the table exists and has other values.
 
-    A write gives its properties only to a new table.
+    A write gives its properties and features only to a new table.
 
     Args:
         known: The properties of the table.
+        features: The features of the table.
         given: The properties of the write.
 
     Raises:
         InvalidRequestError: As for `requested_properties`.
     """
     values = {name.lower(): text for name, text in known.items()}
-    for name, text in requested_properties(given).properties.items():
+    requested = requested_properties(given)
+    for feature in requested.features:
+        if feature not in features:
+            yield (
+                f"the feature {feature} is for a new table, and this table does not have it; add "
+                f"it with {option('ddl.add_feature')}, or leave it out"
+            )
+    for name, text in requested.properties.items():
         found = values.get(name.lower())
         if found != text:
             has = "does not have it" if found is None else f"has {found!r}"
