@@ -27,6 +27,8 @@ BY_DESIGN = {
     "delta_ops.storage.backends.s3": "a module has one part of the store's backend",
     "delta_ops.storage.backends.azure": "a module has one part of the store's backend",
     "delta_ops.maintenance.registry": "an operation is registered once",
+    "delta_ops.maintenance.indexes.refresh": "a module has one part of a refresh",
+    "delta_ops.log.version.scan_plan": "a module has one step of a plan",
     "delta_ops.arrow.engine": "a module implements one method of the engine port",
     "delta_ops.spark.statements.parse": "a module has the grammar of one group of statements",
     "delta_ops.spark.statements.routing": "a module implements one step for a statement",

@@ -39,6 +39,7 @@ from delta_ops.log.commit_file import Commit, create_commit, read_commit_if_ther
 from delta_ops.log.refs.refs import refs_journal
 from delta_ops.log.same_table import validate_same_table
 from delta_ops.log.segment import list_log
+from delta_ops.log.version.indexes.definitions import INDEXES_DIRECTORY
 from delta_ops.maintenance.admission import validate_log_deletable, validate_vacuumable
 from delta_ops.option_words import option
 from delta_ops.protocol.actions import CommitInfo, Protocol
@@ -243,7 +244,7 @@ def _measure(log: DeltaLog) -> tuple[int, int]:
     num_files = size_bytes = 0
     own = f"{log.log_directory}/"
     for file in log.storage.list_tree(""):
-        if f"/{own}" in file.path:
+        if f"/{own}" in file.path and not file.path.startswith(f"{INDEXES_DIRECTORY}/"):
             inner = file.path.partition(f"/{own}")[0]
             raise InvalidRequestError(
                 f"{log.uri}: it contains another table, in {inner}; drop or move that table first"

@@ -22,6 +22,14 @@ from delta_ops.maintenance.fleet.rules import MaintenanceRules
 from delta_ops.maintenance.health.figures import HealthFigures
 from delta_ops.maintenance.health.findings import assess
 from delta_ops.maintenance.health.report import HealthReport, health, health_json
+from delta_ops.maintenance.indexes.act import (
+    IndexInfo,
+    create_index,
+    drop_index,
+    list_indexes,
+    refresh_index,
+)
+from delta_ops.maintenance.indexes.refresh import IndexRefresh
 from delta_ops.maintenance.log_cleanup.act import LogCleanupResult, clean_up_log
 from delta_ops.maintenance.log_cleanup.plan import LogCleanupPlan, plan_clean_up_log
 from delta_ops.maintenance.log_compaction.act import LogCompactionResult, compact_log
@@ -58,6 +66,8 @@ __all__ = [
     "HealthFigures",
     "HealthReport",
     "HealthThresholds",
+    "IndexInfo",
+    "IndexRefresh",
     "LayoutAdvice",
     "LogCleanupPlan",
     "LogCleanupResult",
@@ -87,10 +97,13 @@ __all__ = [
     "clean_up_log",
     "compact_log",
     "create_checkpoint",
+    "create_index",
+    "drop_index",
     "find_tables",
     "fleet_health",
     "health",
     "health_json",
+    "list_indexes",
     "maintain",
     "maintain_fleet",
     "optimize",
@@ -105,6 +118,7 @@ __all__ = [
     "plan_revert",
     "plan_vacuum",
     "purge",
+    "refresh_index",
     "repair",
     "restore",
     "revert",

@@ -27,6 +27,7 @@ WITHOUT_SPARK = (
     "expressions.md",
     "from-deltalake.md",
     "how-a-table-works.md",
+    "indexes.md",
     "maintenance-concepts.md",
     "metadata-keys.md",
     "predicates.md",

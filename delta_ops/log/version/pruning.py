@@ -10,12 +10,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_ops.errors import InvalidRequestError, LogPathError
 from delta_ops.protocol.arrow_schemas import CANONICAL_PATH, merge_chunks
-from delta_ops.protocol.arrow_values import FALSE_SCALAR, scalar
+from delta_ops.protocol.arrow_values import FALSE_SCALAR, numpy_of, scalar
 from delta_ops.protocol.columns.mapping import physical_predicate
 from delta_ops.protocol.predicate import (
     Kept,
@@ -102,6 +104,15 @@ def match_files(
     """
     judged = _judge_files(adds, predicate, definition, uri, time_zone, might_match)
     return pa.Table.from_batches([files.filter(might) for files, might in judged], adds.schema)
+
+
+def match_mask(
+    adds: pa.Table, predicate: Predicate, definition: TableDefinition, uri: str, time_zone: str
+) -> npt.NDArray[np.bool_]:
+    """For each file, whether it may hold a matching row; takes and raises as `match_files`."""
+    judged = _judge_files(adds, predicate, definition, uri, time_zone, might_match)
+    masks = [numpy_of(might) for _, might in judged]
+    return np.concatenate([np.empty(0, dtype=bool), *masks])
 
 
 def match_by_step(

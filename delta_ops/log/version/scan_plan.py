@@ -13,7 +13,7 @@ steps, and belong here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -22,6 +22,8 @@ import pyarrow.compute as pc
 from delta_ops.errors import naming_table
 from delta_ops.log.version import pruning
 from delta_ops.log.version.files import Version, may_repeat_files, naming_file, stream_live
+from delta_ops.log.version.indexes.narrow import narrow
+from delta_ops.log.version.indexes.wanted import MIN_FILES, KeysOf
 from delta_ops.log.version.reconciliation import file_rows
 from delta_ops.log.version.repeated_files import drop_repeated
 from delta_ops.protocol.actions import AddFile
@@ -38,6 +40,8 @@ from delta_ops.protocol.stats.indexed_columns import has_bounds
 from delta_ops.units import count_text, size_text
 
 _FILES_AT_ONCE = 4096
+_INDEXED = frozenset({"size", "modificationTime"})
+"""Columns that identify a file in an index; a plan without them uses no index."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +49,8 @@ class ScanStep:
     """One step of a plan, and the files that it left."""
 
     name: str
-    """`live files`, `partition values`, `statistics`, `condition` if it has no columns, or
-    `repeated names` if a checkpoint lists a file twice."""
+    """`live files`, `partition values`, `statistics`, `condition` if it has no columns,
+    `repeated names` if a checkpoint lists a file twice, or `index NAME` of an inverted index."""
     columns: tuple[str, ...] = ()
     """The columns of the condition that the step used."""
     num_files: int
@@ -72,6 +76,8 @@ class ScanPlan:
     """The file columns that the caller chose."""
     partition_time_zone: str = "UTC"
     """Time zone for partition timestamps without a zone."""
+    problems: tuple[str, ...] = ()
+    """A sentence for each index that was passed over because it is damaged or unreadable."""
 
     def __len__(self) -> int:
         return len(self.adds)
@@ -182,7 +188,7 @@ class ScanPlan:
             for name, count, size in rows
         ]
         condition = [] if self.condition is None else [f"condition for files: {self.condition}"]
-        return "\n".join([head, *condition, *lines, *self.notes()])
+        return "\n".join([head, *condition, *lines, *self.notes(), *self.problems])
 
     def rows(self) -> list[tuple[str, str, str]]:
         """The steps as text: name with columns, files, and size."""
@@ -201,6 +207,7 @@ def plan_scan(
     predicate: AnyPredicate | None = None,
     *,
     columns: Sequence[str] | None = None,
+    keys: Sequence[KeysOf] = (),
     partition_time_zone: str = "UTC",
 ) -> ScanPlan:
     """Find the live files that may hold a matching row.
@@ -210,6 +217,8 @@ def plan_scan(
         predicate: None chooses every file.
         columns: The file columns to load, as for `Snapshot.files`. By default, the plan loads
             whole add actions, and can be iterated.
+        keys: Values of columns: inverted indexes find the files that hold one of the values. No
+            other row is needed.
         partition_time_zone: Time zone for partition timestamps without a zone.
 
     Raises:
@@ -226,10 +235,14 @@ def plan_scan(
         adds = pa.concat_tables(map(steps.keep, live))
         if may_repeat_files(snapshot):
             adds = steps.drop_repeated(adds)
+        problems: tuple[str, ...] = ()
+        if _INDEXED.issubset(loaded) and (selected is not None or keys):
+            adds, problems = steps.narrow(adds, keys)
         return ScanPlan(
             snapshot=snapshot,
             predicate=selected,
             steps=steps.list_steps(),
+            problems=problems,
             adds=adds.select(loaded),
             columns=None if columns is None else tuple(columns),
             partition_time_zone=partition_time_zone,
@@ -272,6 +285,8 @@ class _Steps:
         self._version, self._predicate, self._zone = version, predicate, partition_time_zone
         self._live, self._by_values, self._by_statistics = _Count(), _Count(), _Count()
         self._distinct: _Count | None = None
+        self._indexed: _Count | None = None
+        self._indexes: Mapping[str, str] = {}
         self.sources: list[str] = []
         self._named: tuple[list[str], list[str]] = ([], [])
         """The partition columns and the other columns of the predicate."""
@@ -307,6 +322,18 @@ class _Steps:
             self._distinct.add(distinct)
         return distinct
 
+    def narrow(self, adds: pa.Table, keys: Sequence[KeysOf]) -> tuple[pa.Table, tuple[str, ...]]:
+        """Return the files that inverted indexes leave, and problems of indexes."""
+        if len(adds) < MIN_FILES:
+            return adds, ()
+        found = narrow(self._version, adds, self._predicate, keys, partition_time_zone=self._zone)
+        if found is None:
+            return adds, ()
+        if found.used:
+            self._indexed, self._indexes = _Count(), found.used
+            self._indexed.add(found.adds)
+        return found.adds, found.problems
+
     def list_steps(self) -> tuple[ScanStep, ...]:
         """The steps that the predicate has, with what they left."""
         by_values, by_statistics = self._named
@@ -319,6 +346,9 @@ class _Steps:
             steps.append(_step("condition", (), self._by_statistics))
         if self._distinct is not None:
             steps.append(_step("repeated names", (), self._distinct))
+        if self._indexed is not None:
+            name = f"{'index' if len(self._indexes) == 1 else 'indexes'} {', '.join(self._indexes)}"
+            steps.append(_step(name, tuple(self._indexes.values()), self._indexed))
         return tuple(steps)
 
 

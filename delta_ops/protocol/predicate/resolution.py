@@ -47,14 +47,14 @@ def resolve(predicate: Predicate, schema: StructType) -> Predicate:
     """
     match predicate:
         case Comparison(column, operator, value):
-            path, found = _locate_comparable(column, schema)
+            path, found = locate_comparable(column, schema)
             _refuse_names((value,), schema)
             if found.data_type == DATE and isinstance(value, datetime):
                 return _date_against_time(path, operator, _midnight_before(value, path))
             literals, width = _literals((value,), path, found, schema)
             return Comparison(path, operator, literals[0], found.data_type, width)
         case In(column, values):
-            path, found = _locate_comparable(column, schema)
+            path, found = locate_comparable(column, schema)
             _refuse_names(values, schema)
             if found.data_type == DATE:
                 return _date_in(path, values)
@@ -88,7 +88,12 @@ def resolved_type(leaf: Leaf) -> DataType:
     return leaf.data_type
 
 
-def _locate_comparable(column: ColumnPath, schema: StructType) -> tuple[ColumnPath, StructField]:
+def locate_comparable(column: ColumnPath, schema: StructType) -> tuple[ColumnPath, StructField]:
+    """The path and field of a column, spelled as in the schema.
+
+    Raises:
+        InvalidRequestError: The column does not exist or cannot be compared with literals.
+    """
     path, found = _locate(column, schema)
     if not is_comparable(found.data_type):
         raise InvalidRequestError(

@@ -1,0 +1,1 @@
+"""Inverted indexes: creates, refreshes, lists and drops them; see `log.version.indexes`."""
