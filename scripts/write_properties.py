@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from delta_ops.protocol.properties.known import PROPERTIES, Property
+from delta_ops.protocol.properties.known import PROPERTIES
+from delta_ops.protocol.properties.property import Property
 
 PLACE = Path(__file__).resolve().parents[1] / "docs" / "properties.md"
 HEAD = """# Table properties

@@ -22,7 +22,8 @@ from delta_ops.cli.options import (
 from delta_ops.cli.render import is_terminal, say, show_json, show_rows
 from delta_ops.ddl import set_properties
 from delta_ops.errors import InvalidRequestError
-from delta_ops.protocol.properties.known import PROPERTIES, Property
+from delta_ops.protocol.properties.known import PROPERTIES
+from delta_ops.protocol.properties.property import Property
 from delta_ops.protocol.row_rules import CONSTRAINTS
 from delta_ops.transaction.result import CommitResult
 

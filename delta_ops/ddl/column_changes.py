@@ -25,7 +25,12 @@ from delta_ops.protocol.column_uses import (
 )
 from delta_ops.protocol.columns.defaults import default_value, validate_defaults
 from delta_ops.protocol.columns.identity import is_identity
-from delta_ops.protocol.properties.known import BLOOM_FILTERS, STATS_COLUMNS, TYPE_WIDENING
+from delta_ops.protocol.properties.known import (
+    BLOOM_FILTERS,
+    SORT_KEY,
+    STATS_COLUMNS,
+    TYPE_WIDENING,
+)
 from delta_ops.protocol.row_rules import GENERATION_EXPRESSION, NotNull
 from delta_ops.protocol.schema import (
     CURRENT_DEFAULT,
@@ -55,6 +60,7 @@ from delta_ops.protocol.schema.column_names import find_named, name_of_path, pat
 from delta_ops.protocol.schema.evolution import allow_nulls
 from delta_ops.protocol.schema.type_text import parse_type
 from delta_ops.protocol.schema.widening import describe_widening, is_widening
+from delta_ops.protocol.sort_key import sort_columns
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.transaction import Transaction
 from delta_ops.transaction.engine import CheckRows, Engine
@@ -392,7 +398,8 @@ def _refuse_layout(transaction: Transaction, path: ColumnPath) -> None:
     partitioning = (
         "the partitioning of the table" for each in definition.partition_columns if path == (each,)
     )
-    for use in chain(partitioning, clustering):
+    sort_key = ("the sort key" for each in sort_columns(definition) if path == (each.name,))
+    for use in chain(partitioning, clustering, sort_key):
         raise InvalidRequestError(
             f"{transaction.log.uri}: column {name_of_path(path)} cannot be dropped: it is used by "
             f"{use}"
@@ -409,7 +416,7 @@ def _rename_in_properties(
     """
     configuration = dict(definition.metadata.configuration)
     lower = tuple(part.lower() for part in path)
-    for each in (STATS_COLUMNS, BLOOM_FILTERS):
+    for each in (STATS_COLUMNS, SORT_KEY, BLOOM_FILTERS):
         listed = each.value_in(configuration)
         if listed is None:
             continue

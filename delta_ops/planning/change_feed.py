@@ -30,7 +30,8 @@ from delta_ops.protocol.columns.mapping import is_mapped, physical_name
 from delta_ops.protocol.features import Engine
 from delta_ops.protocol.file_names import commit_name
 from delta_ops.protocol.file_paths import canonical_path
-from delta_ops.protocol.properties.known import CHANGE_DATA_FEED, is_on
+from delta_ops.protocol.properties.known import CHANGE_DATA_FEED
+from delta_ops.protocol.properties.property import is_on
 from delta_ops.protocol.schema import (
     LONG,
     STRING,

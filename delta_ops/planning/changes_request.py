@@ -16,7 +16,8 @@ from delta_ops.log import DeltaLog
 from delta_ops.option_words import option
 from delta_ops.protocol.expression import Expression
 from delta_ops.protocol.predicate import Predicate
-from delta_ops.protocol.properties.known import CHANGE_DATA_FEED, is_on
+from delta_ops.protocol.properties.known import CHANGE_DATA_FEED
+from delta_ops.protocol.properties.property import is_on
 
 
 class ChangesOptions(TypedDict, total=False):

@@ -19,7 +19,8 @@ from delta_ops.errors import StorageError
 from delta_ops.log import Snapshot
 from delta_ops.protocol.predicate import Predicate, columns, resolve
 from delta_ops.protocol.predicate.text import predicate_text
-from delta_ops.protocol.properties.known import RECORD_READS, is_on
+from delta_ops.protocol.properties.known import RECORD_READS
+from delta_ops.protocol.properties.property import is_on
 from delta_ops.storage import Storage
 from delta_ops.storage.concurrency import run_parallel
 

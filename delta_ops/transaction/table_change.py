@@ -32,6 +32,7 @@ from delta_ops.protocol.properties.known import (
     IN_COMMIT_TIMESTAMP_TIME,
     IN_COMMIT_TIMESTAMP_VERSION,
     IN_COMMIT_TIMESTAMPS,
+    SORT_KEY,
     TYPE_WIDENING,
 )
 from delta_ops.protocol.properties.table_properties import (
@@ -49,6 +50,7 @@ from delta_ops.protocol.schema.evolution import (
     validate_unique_names,
     widen_types,
 )
+from delta_ops.protocol.sort_key import validate_sort_key
 from delta_ops.protocol.table_definition import (
     TableDefinition,
     needed_features,
@@ -187,23 +189,24 @@ def changed_definition(
         return before
     table_properties_from_configuration(definition.metadata.configuration)
     validate_properties(definition, table=table)
-    _validate_new_bloom_filters(before, definition, table)
+    _validate_new_columns(before, definition, table)
     if before is None or not mistaken_feed_column(before):
         validate_feed_columns(definition, table)
     validate(definition, operation, table=table, engine=None)
     return definition
 
 
-def _validate_new_bloom_filters(
+def _validate_new_columns(
     before: TableDefinition | None, definition: TableDefinition, table: str
 ) -> None:
-    """Validate the columns if they are named anew; other engines may drop a named column."""
-    old, new = (
-        each.metadata.configuration.get(BLOOM_FILTERS.name) if each else None
-        for each in (before, definition)
-    )
-    if new != old:
-        validate_bloom_filters(definition, table)
+    """Validate columns that properties name anew; other engines may drop a named column."""
+    for row, validate_columns in (
+        (BLOOM_FILTERS, validate_bloom_filters),
+        (SORT_KEY, validate_sort_key),
+    ):
+        old = before.metadata.configuration.get(row.name) if before else None
+        if definition.metadata.configuration.get(row.name) != old:
+            validate_columns(definition, table)
 
 
 def _wanted_definition(

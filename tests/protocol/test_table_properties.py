@@ -36,6 +36,7 @@ def test_unset_properties_have_the_default() -> None:
         in_commit_timestamps=False,
         deletion_vectors=False,
         stats=StatsSettings(num_indexed_columns=32, columns=None, string_prefix_length=32),
+        sort_key=(),
         bloom_filters=(),
         target_file_size_bytes=None,
         compression_codec="zstd",

@@ -22,13 +22,14 @@ from delta_ops.arrow.expressions.conditions import Condition, condition_of
 from delta_ops.arrow.read.file_columns import FileColumns
 from delta_ops.arrow.read.file_scan import FileScan, Numbered, RowIds, StoredFile
 from delta_ops.arrow.read.file_values import Partitioning, plan_partitioning
+from delta_ops.arrow.read.ordered import ordered_batches
 from delta_ops.arrow.read.projection import drop_columns, plan_selection, project, select, unite
 from delta_ops.arrow.read.reading import AHEAD_BYTES, ReadRows, read_all, read_soon
 from delta_ops.arrow.read.row_groups import plan_row_groups
 from delta_ops.clock import system_clock
 from delta_ops.error_texts import first_line
 from delta_ops.errors import InvalidRequestError, StorageError, naming_table
-from delta_ops.log import Snapshot, Source, plan_scan, snapshot_of
+from delta_ops.log import ScanPlan, Snapshot, Source, plan_scan, snapshot_of
 from delta_ops.planning.commit_changes import Deleted
 from delta_ops.planning.conditions import simplify_condition
 from delta_ops.planning.recorded_reads import record_read
@@ -102,8 +103,14 @@ def to_batches(
     timestamp: str | date | None = None,
     ref: str | None = None,
     partition_time_zone: str = "UTC",
+    order_by: Sequence[str] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Return the rows of `to_table` as batches, with a few batches in memory at a time.
+
+    Args:
+        order_by: Columns to order the rows by, ascending; nulls first, NaN last. Files that overlap
+            are merged. Files that are not sorted by these columns, as the footer states it, are
+            read whole. Use a sort key (`delta_ops.sortKey`) to keep memory small.
 
     Examples:
         >>> sum(batch.num_rows for batch in da.to_batches("lake/orders", columns=["id"]))
@@ -111,6 +118,13 @@ def to_batches(
     """
     validate_arguments(to_batches, locals())
     snapshot, wanted = open_columns(snapshot_of(source, version, timestamp, ref), columns)
+    if order_by is not None:
+        return ordered_batches(
+            snapshot,
+            wanted,
+            order_by,
+            lambda needed: _plan_request(snapshot, needed, predicate, partition_time_zone),
+        )
     return _matching_batches(snapshot, wanted, predicate, partition_time_zone)
 
 
@@ -281,20 +295,37 @@ def _matching_batches(
     read_rows: ReadRows = read_all,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a user's request, with char columns padded."""
+    files, read = _plan_request(snapshot, wanted, predicate, partition_time_zone, read_rows)
+    return read(files)
+
+
+def _plan_request(
+    snapshot: Snapshot,
+    wanted: StructType,
+    predicate: Predicate | Expression | str | None,
+    partition_time_zone: str,
+    read_rows: ReadRows = read_all,
+) -> tuple[ScanPlan, ReadFiles]:
+    """Plan a user's request: its files, and how their rows are read."""
     implied, condition = split_condition(predicate, snapshot)
     files = plan_scan(snapshot, implied, partition_time_zone=partition_time_zone)
     record_read(snapshot, implied)
-    read = wanted
+    needed = wanted
     if condition is not None:
         in_condition = select(snapshot.schema, condition.columns)
-        read = unite(snapshot.schema, [wanted, in_condition])
-    planned = _plan_scan(snapshot, read, implied, partition_time_zone, snapshot.definition)
-    stored = ((planned.scan, planned.stored_file(add)) for add in files)
-    rows: Iterator[pa.RecordBatch] = map(planned.select, read_rows(snapshot.storage, stored))
-    if condition is not None:
-        keep = plan_selection(*map(arrow_schema_from_schema, (read, wanted)))
-        rows = (keep(batch.filter(condition.mask(batch))) for batch in rows)
-    return map(plan_padding(wanted), rows)
+        needed = unite(snapshot.schema, [wanted, in_condition])
+    planned = _plan_scan(snapshot, needed, implied, partition_time_zone, snapshot.definition)
+    keep = plan_selection(*map(arrow_schema_from_schema, (needed, wanted)))
+    pad = plan_padding(wanted)
+
+    def read(adds: Iterable[AddFile]) -> Iterator[pa.RecordBatch]:
+        stored = ((planned.scan, planned.stored_file(add)) for add in adds)
+        rows: Iterator[pa.RecordBatch] = map(planned.select, read_rows(snapshot.storage, stored))
+        if condition is not None:
+            rows = (keep(batch.filter(condition.mask(batch))) for batch in rows)
+        return map(pad, rows)
+
+    return files, read
 
 
 def split_condition(

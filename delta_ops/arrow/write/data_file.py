@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain, islice
@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 from delta_ops.arrow.dictionary_columns import decoded_bytes, drop_unused_strings
 from delta_ops.arrow.nesting import drop_hidden_nulls
 from delta_ops.arrow.row_checks import has_required_values, validate_rows
+from delta_ops.arrow.sorting import footer_order, sort_rows
 from delta_ops.arrow.write.file_form import CODEC_PROPERTY, FileForm, FormChooser
 from delta_ops.arrow.write.stored_names import rename_stored, stored_schema
 from delta_ops.error_texts import first_line
@@ -32,6 +33,7 @@ from delta_ops.protocol.columns.mapping import physical_path
 from delta_ops.protocol.file_paths import canonical_path, encode_path
 from delta_ops.protocol.schema import ColumnPath, StructField, drop_hidden
 from delta_ops.protocol.schema.arrow_types import arrow_type_from_type
+from delta_ops.protocol.sort_key import SortColumn, sort_columns
 from delta_ops.protocol.stats.from_footer import FileStatsMaker
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.protocol.values.partition_values import hive_directory, parse
@@ -78,6 +80,8 @@ class DataFileWriter:
         self._materialized = definition.partition_fields[: len(self._stored) - len(file_schema)]
         self._stats: FileStatsMaker | None = None
         self._forms = FormChooser(definition, file_schema, self._stored)
+        self._sorted_by = () if is_of_changes else sort_columns(definition)
+        self._sort_names = [each.name for each in self._sorted_by]
 
     def write(
         self,
@@ -153,8 +157,8 @@ class DataFileWriter:
         encoded = pa.BufferOutputStream()
         footers: list[pq.FileMetaData] = []
         try:
-            with _open_writer(encoded, form, footers) as writer:
-                stored = self._stored_rows(rows, form.schema, partition_values)
+            with _open_writer(encoded, form, footers, self._sorted_by) as writer:
+                stored = self._stored_rows(self._sort(rows), form.schema, partition_values)
                 writer.write_table(stored, row_group_size=ROW_GROUP_ROWS)
         except _ENCODER_ERRORS as error:
             raise _encoding_error(error, self._storage.uri) from error
@@ -241,14 +245,14 @@ class DataFileWriter:
         footers: list[pq.FileMetaData] = []
 
         def encode(held: list[pa.Table], writer: pq.ParquetWriter) -> None:
-            rows = drop_unused_strings(held.pop())
+            rows = self._sort(drop_unused_strings(held.pop()))
             stored = self._stored_rows(rows, form.schema, partition_values)
             writer.write_table(stored, row_group_size=ROW_GROUP_ROWS)
             if free_of_nan:
                 free_of_nan.difference_update(self._floats_with_nan(rows, free_of_nan))
 
         try:
-            with _open_writer(sink, form, footers) as writer:
+            with _open_writer(sink, form, footers, self._sorted_by) as writer:
                 calls = (partial(encode, held, writer) for held in _hold_each(tables))
                 if is_long:
                     run_behind(calls)
@@ -259,6 +263,10 @@ class DataFileWriter:
         except _ENCODER_ERRORS as error:
             raise _encoding_error(error, self._storage.uri) from error
         return footers[0]
+
+    def _sort(self, rows: pa.Table) -> pa.Table:
+        """Sort the rows of a row group by the sort key of the table."""
+        return sort_rows(rows, self._sort_names) if self._sort_names else rows
 
     def _stored_rows(
         self, rows: pa.Table, schema: pa.Schema, partition_values: Mapping[str, str | None]
@@ -275,7 +283,13 @@ class _open_writer:  # noqa: N801  (used as a function; a generator takes severa
 
     __slots__ = ("_writer",)
 
-    def __init__(self, sink: Any, form: FileForm, footers: list[pq.FileMetaData]) -> None:
+    def __init__(
+        self,
+        sink: Any,
+        form: FileForm,
+        footers: list[pq.FileMetaData],
+        sorted_by: Sequence[SortColumn],
+    ) -> None:
         filters = {} if form.bloom_filters is None else {"bloom_filter_options": form.bloom_filters}
         self._writer = pq.ParquetWriter(
             sink,
@@ -285,6 +299,7 @@ class _open_writer:  # noqa: N801  (used as a function; a generator takes severa
             store_schema=False,
             write_batch_size=form.at_once,
             metadata_collector=footers,
+            sorting_columns=footer_order(form.schema, [each.stored_name for each in sorted_by]),
             **filters,
         )
 

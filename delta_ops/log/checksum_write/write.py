@@ -55,7 +55,8 @@ from delta_ops.protocol.file_names import (
     log_file_name,
 )
 from delta_ops.protocol.json.codec import json_body
-from delta_ops.protocol.properties.known import IN_COMMIT_TIMESTAMPS, is_on
+from delta_ops.protocol.properties.known import IN_COMMIT_TIMESTAMPS
+from delta_ops.protocol.properties.property import is_on
 from delta_ops.protocol.stats.file_size_histogram import histogram_to_json
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.storage import Storage

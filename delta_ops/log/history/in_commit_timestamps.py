@@ -16,7 +16,8 @@ from delta_ops.errors import LogCorruptError
 from delta_ops.log.history.logged_commits import LoggedCommit
 from delta_ops.log.segment import LogListing
 from delta_ops.log.snapshot import Snapshot
-from delta_ops.protocol.properties.known import IN_COMMIT_TIMESTAMPS, is_on
+from delta_ops.protocol.properties.known import IN_COMMIT_TIMESTAMPS
+from delta_ops.protocol.properties.property import is_on
 
 _FIRST_LINE_BYTES = 64 << 10
 

@@ -25,7 +25,8 @@ from delta_ops.planning.recorded_reads import RecordedRead, recorded_reads
 from delta_ops.protocol.arrow_values import array_of
 from delta_ops.protocol.predicate import Predicate, parse_predicate, resolve
 from delta_ops.protocol.predicate.nodes import leaves_of
-from delta_ops.protocol.properties.known import RECORD_READS, is_on
+from delta_ops.protocol.properties.known import RECORD_READS
+from delta_ops.protocol.properties.property import is_on
 from delta_ops.protocol.schema import ColumnPath, leaves
 from delta_ops.protocol.schema.column_names import name_of_path
 from delta_ops.protocol.stats.indexed_columns import has_bounds

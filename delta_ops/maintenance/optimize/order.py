@@ -8,6 +8,7 @@ from delta_ops.errors import InvalidRequestError
 from delta_ops.log import Snapshot
 from delta_ops.option_words import option
 from delta_ops.protocol.columns.mapping import physical_path
+from delta_ops.protocol.properties.known import SORT_KEY
 from delta_ops.protocol.schema import (
     BINARY,
     BOOLEAN,
@@ -25,6 +26,7 @@ from delta_ops.protocol.schema import (
 )
 from delta_ops.protocol.schema.changes import find_by_path
 from delta_ops.protocol.schema.column_names import name_of_path, path_of_name
+from delta_ops.protocol.sort_key import sort_columns
 from delta_ops.protocol.stats.indexed_columns import indexed_data_leaves
 from delta_ops.transaction.rewrite_group import MAX_ORDER_COLUMNS, Curve, CurveOrder
 
@@ -48,6 +50,13 @@ def zorder(snapshot: Snapshot, names: Sequence[str], curve: Curve) -> CurveOrder
             f"({option('ddl.cluster_by')})"
         )
     paths = tuple(find_by_path(schema, path_of_name(name, schema))[0] for name in names)
+    key = tuple(each.name for each in sort_columns(snapshot.definition))
+    if key and paths != (key[:1],):
+        raise InvalidRequestError(
+            f"{table} has the sort key {', '.join(key)}, by which writers sort "
+            f"each file; give {option('zorder_by')} only its first column, or remove the property "
+            f"{SORT_KEY.name}"
+        )
     if not paths or len(paths) > MAX_ORDER_COLUMNS or len(set(paths)) < len(paths):
         raise InvalidRequestError(
             f"{table}: rows are ordered by one to {MAX_ORDER_COLUMNS} columns, each named once, "

@@ -9,11 +9,9 @@ use them. A property without a row is kept if a table has it, but cannot be set.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar, cast
+from typing import Any
 
-from delta_ops.errors import InvalidRequestError
+from delta_ops.protocol.properties.property import Property
 from delta_ops.protocol.properties.values import (
     CheckpointPolicy,
     CompressionCodec,
@@ -34,57 +32,6 @@ from delta_ops.protocol.properties.values import (
     parse_text,
 )
 from delta_ops.protocol.schema import ColumnPath
-
-_T = TypeVar("_T")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Property(Generic[_T]):
-    """A table property. Compared by identity."""
-
-    name: str
-    meaning: str
-    """In a few words."""
-    parse: Callable[[str], _T]
-    default: str | None
-    """Default text, if delta_ops implements the property; None: there is no default."""
-    acts_in: str = ""
-    """Parts of delta_ops that use the property; empty: only other engines use it."""
-    older_name: str | None = None
-    """A former name, used if the property itself is not set."""
-    is_for_users: bool = True
-    """False: only engines may set it; a user could break the table."""
-
-    def text_in(self, configuration: Mapping[str, str]) -> str | None:
-        """The effective text in a table: its own value, or the default."""
-        found = configuration.get(self.name)
-        if found is None and self.older_name is not None:
-            found = configuration.get(self.older_name)
-        return self.default if found is None else found
-
-    def value_in(self, configuration: Mapping[str, str]) -> _T:
-        """The effective value in a table; None if there is none.
-
-        Raises:
-            InvalidRequestError: The text is invalid; the message names the property and the allowed
-                values.
-        """
-        text = self.text_in(configuration)
-        if text is None:
-            return cast("_T", None)
-        try:
-            return self.parse(text)
-        except InvalidRequestError as error:
-            raise InvalidRequestError(
-                f"Table property {self.name} is {text!r}: {error} Set the property to a valid "
-                "value."
-            ) from error
-
-
-def is_on(flag: Property[bool], configuration: Mapping[str, str]) -> bool:
-    """Whether a flag is on, for read-only callers; an invalid text counts as off."""
-    return (flag.text_in(configuration) or "").strip().lower() == "true"
-
 
 APPEND_ONLY: Property[bool] = Property(
     name="delta.appendOnly",
@@ -301,6 +248,13 @@ RECORD_READS: Property[bool] = Property(
     default="false",
     acts_in="read, advise",
 )
+SORT_KEY: Property[tuple[ColumnPath, ...] | None] = Property(
+    name="delta_ops.sortKey",
+    meaning="Columns by which writers sort the rows of each file; smallest values and nulls first.",
+    parse=parse_column_list,
+    default=None,
+    acts_in="write, optimize",
+)
 BLOOM_FILTERS: Property[tuple[ColumnPath, ...] | None] = Property(
     name="delta_ops.bloomFilterColumns",
     meaning="Columns of which data files have Parquet Bloom filters, for look-ups of values.",
@@ -348,6 +302,7 @@ PROPERTIES: tuple[Property[Any], ...] = (
     ROW_TRACKING_SUSPENDED,
     TYPE_WIDENING,
     RECORD_READS,
+    SORT_KEY,
     BLOOM_FILTERS,
     VACUUM_LOGGING,
     POLICY,

@@ -35,13 +35,14 @@ from delta_ops.protocol.properties.known import (
     NUM_INDEXED_COLUMNS,
     PROPERTIES,
     SET_TRANSACTION_RETENTION,
+    SORT_KEY,
     STATS_COLUMNS,
     STRING_PREFIX_LENGTH,
     TARGET_FILE_SIZE,
     WRITE_STATS_AS_JSON,
     WRITE_STATS_AS_STRUCT,
-    Property,
 )
+from delta_ops.protocol.properties.property import Property
 from delta_ops.protocol.properties.values import (
     CheckpointPolicy,
     CompressionCodec,
@@ -86,6 +87,8 @@ class TableProperties:
     deletion_vectors: bool
     stats: StatsSettings
     """Columns with statistics in data files."""
+    sort_key: tuple[ColumnPath, ...]
+    """Columns by which writers sort the rows of each file."""
     bloom_filters: tuple[ColumnPath, ...]
     """Columns with Bloom filters in data files."""
     target_file_size_bytes: int | None
@@ -134,6 +137,7 @@ def _parse(items: tuple[tuple[str, str], ...]) -> TableProperties:
             columns=STATS_COLUMNS.value_in(configuration),
             string_prefix_length=STRING_PREFIX_LENGTH.value_in(configuration),
         ),
+        sort_key=SORT_KEY.value_in(configuration) or (),
         bloom_filters=BLOOM_FILTERS.value_in(configuration) or (),
         target_file_size_bytes=TARGET_FILE_SIZE.value_in(configuration),
         compression_codec=COMPRESSION_CODEC.value_in(configuration) or DEFAULT_CODEC,

@@ -30,6 +30,7 @@ from delta_ops.protocol.change_data import CHANGE_DATA_DIRECTORY
 from delta_ops.protocol.file_paths import canonical_path, encode_path
 from delta_ops.protocol.properties.values import CompressionCodec
 from delta_ops.protocol.schema import ColumnPath, drop_hidden
+from delta_ops.protocol.sort_key import sort_columns
 from delta_ops.protocol.stats.from_footer import stats_from_footer
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.protocol.values.partition_values import hive_directory
@@ -180,6 +181,7 @@ def write_rows(
         )
         settings = settings_of(target.definition, frame.sparkSession)
         gathered = gather_partitions(rows, target.definition)
+        gathered = _sort_within_files(gathered, target.definition, list(directories.values()))
         on_tasks = tasks_reporter(on_event, target.storage.uri, "write")
         job = _Job(gathered, directory, target, list(directories.values()), settings, on_tasks)
         with _removing_on_failure(target.storage, directory):
@@ -234,12 +236,25 @@ def rewrite_rows(
         directory = f"{top}/{hive}" if hive else top
         checked, judge = _observe(frame, checks, {}, target)
         rows = checked.select(*columns_of_files(target.definition))
+        rows = _sort_within_files(rows, target.definition)
         with _removing_on_failure(target.storage, top):
             found = _run(_Job(rows, directory, target), method)
             judge()
             return _describe_files(directory, found, values_of, target, data_change=False)
 
     return _write_by_best_method(write_in)
+
+
+def _sort_within_files(
+    rows: DataFrame, definition: TableDefinition, directories: Sequence[str] = ()
+) -> DataFrame:
+    """Sort the rows of each file by the sort key of the table.
+
+    Args:
+        directories: The columns that Spark sorts by before it writes the files of partitions.
+    """
+    key = [each.stored_name for each in sort_columns(definition)]
+    return rows.sortWithinPartitions(*map(named_column, [*directories, *key])) if key else rows
 
 
 def _write_by_best_method(write_in: Callable[[_WriteMethod], WrittenFiles]) -> WrittenFiles:

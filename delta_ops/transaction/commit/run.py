@@ -16,6 +16,7 @@ from delta_ops.errors import (
     CommitConflictError,
     CommitStateUnknownError,
     DeltaOpsError,
+    InvalidRequestError,
     TableExistsError,
     TableNotFoundError,
 )
@@ -25,6 +26,7 @@ from delta_ops.log.refs.session_files import is_of_session
 from delta_ops.log.refs.side_logs import is_side_log
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.columns.clustering import validate_clustering
+from delta_ops.protocol.properties.known import SORT_KEY
 from delta_ops.protocol.row_rules import Identity, RowRule, rules_of_expressions
 from delta_ops.protocol.schema import ColumnPath
 from delta_ops.protocol.table_definition import TableDefinition, validate
@@ -109,6 +111,11 @@ class CommitRun:
         if draft.definition is not None:
             before = snapshot.schema if snapshot else None
             validate_clustering(clustered_by, definition.physical_schema, self.log.uri, before)
+            if clustered_by and definition.properties.sort_key:
+                raise InvalidRequestError(
+                    f"{self.log.uri}: the table has a sort key ({SORT_KEY.name}), so it cannot be "
+                    "clustered too; remove the property or the clustering columns first"
+                )
         if self._is_in_session:
             validate_session_draft(draft, table=self.log.uri)
         if self._is_side_log:
