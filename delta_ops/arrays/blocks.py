@@ -50,6 +50,8 @@ class Blocks:
 
     snapshot: Snapshot
     _read: OrderedDict[Partition, Mapping[str, Value]] = field(default_factory=OrderedDict)
+    _reading: dict[Partition, threading.Lock] = field(default_factory=dict)
+    """One thread reads a block, and the others that need it wait."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @lazy
@@ -106,12 +108,22 @@ class Blocks:
 
     def load(self, partition: Partition) -> Mapping[str, Value]:
         """All keys of a block; empty for a block without files. Raises as `find`."""
+        if partition not in self.files:
+            return {}
+        with self._lock:
+            reading = self._reading.setdefault(partition, threading.Lock())
+        with reading:
+            known = self._held(partition)
+            return self._hold(partition, self._load(partition)) if known is None else known
+
+    def _held(self, partition: Partition) -> Mapping[str, Value] | None:
         with self._lock:
             known = self._read.get(partition)
             if known is not None:
                 self._read.move_to_end(partition)
-                return known
-        rows = self._load(partition)
+            return known
+
+    def _hold(self, partition: Partition, rows: Mapping[str, Value]) -> Mapping[str, Value]:
         with self._lock:
             self._read[partition] = rows
             while len(self._read) > _HELD_BLOCKS:

@@ -116,22 +116,31 @@ class VersionView:
 
     def __init__(self, log: DeltaLog, version: int | None, ref: str | None) -> None:
         self.log, self._version, self._ref = log, version, ref
-        self._blocks: Blocks | None = None
         self.changes: Mapping[str, Change] = {}
+        self._begin()
+
+    def _begin(self) -> None:
+        self._blocks: Blocks | None = None
+        self._lock = threading.Lock()
 
     def __getstate__(self) -> dict[str, Any]:
         """Omit the rows; a copy opens the same version."""
-        return {**vars(self), "_blocks": None}
+        return {**vars(self), "_blocks": None, "_lock": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._begin()
 
     @property
     def blocks(self) -> Blocks:
         """See `ArrayView`."""
-        if self._blocks is None:
-            snapshot = open_version(self.log, self._version, self._ref)
-            if self._ref is None:
-                self._version = snapshot.version  # copies read the same version
-            self._blocks = Blocks(snapshot)
-        return self._blocks
+        with self._lock:
+            if self._blocks is None:
+                snapshot = open_version(self.log, self._version, self._ref)
+                if self._ref is None:
+                    self._version = snapshot.version  # copies read the same version
+                self._blocks = Blocks(snapshot)
+            return self._blocks
 
 
 @dataclass(slots=True)

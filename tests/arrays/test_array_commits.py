@@ -27,7 +27,9 @@ from delta_ops.errors import (
     SessionEndedError,
 )
 from delta_ops.maintenance import optimize
+from delta_ops.storage import open_storage
 from delta_ops.versioning import create_branch, create_tag, list_sessions, open_session
+from tests.support.counting_storage import CountingStorage, recording
 
 AIR = "air"
 
@@ -421,3 +423,11 @@ def test_a_version_cannot_be_written(table: DeltaLog) -> None:
     with pytest.raises(ArrayKeyError, match="read-only") as caught:
         store.delete_sync("air/c/0")
     assert caught.value.key == "air/c/0"
+
+
+def test_the_first_chunk_costs_six_calls(table: DeltaLog) -> None:
+    calls: list[str] = []
+    counted = CountingStorage(open_storage(table.uri), recording(calls))
+    array: Any = zarr.open_array(DeltaStore(DeltaLog("", storage=counted)), path=AIR, mode="r")
+    assert array[0] == 0
+    assert len(calls) <= 6  # the log: its hint, its list and two commits; and two blocks

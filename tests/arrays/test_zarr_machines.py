@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from uuid import uuid4
 
 import pytest
@@ -18,6 +19,7 @@ from zarr.testing.stateful import (
 
 from delta_ops import DeltaLog
 from delta_ops.arrays import DeltaStore, create_array_table
+from delta_ops.maintenance import optimize, vacuum
 
 
 def new_store() -> DeltaStore:
@@ -30,6 +32,13 @@ def reopened(store: DeltaStore) -> DeltaStore:
     """Another session, after the commit of this session."""
     store.commit()
     return DeltaStore.begin(store.log)
+
+
+def maintain(store: DeltaStore) -> None:
+    """Compact the table and delete unused files, whatever their age, beside the session."""
+    store.flush()
+    optimize(store.log)
+    vacuum(store.log, retention=timedelta(0), enforce_retention=False)
 
 
 class KeyMachine(ZarrStoreStateMachine):
@@ -54,6 +63,10 @@ class KeyMachine(ZarrStoreStateMachine):
         other = DeltaStore(self.delta_store.log, session=self.delta_store.session)
         self.store = SyncStoreWrapper(other)
 
+    @rule()
+    def maintain_the_table(self) -> None:
+        maintain(self.delta_store)
+
 
 class HierarchyMachine(ZarrHierarchyStateMachine):
     """Groups and arrays, against Zarr's store in memory."""
@@ -71,6 +84,10 @@ class HierarchyMachine(ZarrHierarchyStateMachine):
     def flush_and_open_the_session_again(self) -> None:
         self.store.flush()
         self.store = DeltaStore(self.store.log, session=self.store.session)
+
+    @rule()
+    def maintain_the_table(self) -> None:
+        maintain(self.store)
 
 
 def steps(examples: int, count: int) -> settings:
