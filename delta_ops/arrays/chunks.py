@@ -42,6 +42,19 @@ def digest_of(data: bytes) -> str:
     return sha256(data).hexdigest()
 
 
+def have_same_bytes(one: Value | None, other: Value | None) -> bool:
+    """Whether two values have the same bytes; a commit may move bytes from a row to a chunk.
+
+    Ranges of files outside of the table are the same only with equal locations and etags.
+    """
+    if one == other:
+        return True
+    if one is None or other is None:
+        return False
+    hashes = [each.sha256 if each.data is None else digest_of(each.data) for each in (one, other)]
+    return hashes[0] is not None and hashes[0] == hashes[1]
+
+
 def chunk_value(data: bytes, digest: str) -> Value:
     """The value of a key whose bytes are a chunk."""
     return Value(location=chunk_path(digest), offset=0, length=len(data), sha256=digest)

@@ -37,10 +37,12 @@ from delta_ops.errors import (
     ChunkConflictError,
     CommitConflictError,
     SessionConflictError,
+    SessionEndedError,
     TableBusyError,
 )
 from delta_ops.log import DeltaLog
 from delta_ops.log.refs.sessions import Fork, last_versions
+from delta_ops.transaction.commit.loop import SYSTEM_PACE, Pace
 from delta_ops.versioning import SessionResult, WriteSession
 from delta_ops.versioning.session_rebase import SessionRebase
 from delta_ops.versioning.session_state import SessionState, load_state
@@ -48,6 +50,7 @@ from delta_ops.versioning.session_state import SessionState, load_state
 OnConflict = Literal["fail", "ours", "theirs"]
 _MOST_AT_ONE_VERSION = 10
 """Conflicts of one session while main stays at one version, before the call gives up."""
+_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.05, 5.0
 _CLOCK_DIFFERENCE_MS = 60 * 60 * 1000
 """Most milliseconds that the clocks of a writer and of the store may differ."""
 
@@ -69,6 +72,7 @@ class ArrayCommit:
         user_metadata: Any text, kept in commitInfo.
         timeout: No attempt begins later.
         clock: Milliseconds since the Unix epoch.
+        pace: How the call waits for other committers of the session.
     """
 
     log: DeltaLog
@@ -79,6 +83,7 @@ class ArrayCommit:
     user_metadata: str | None
     timeout: timedelta
     clock: Clock
+    pace: Pace = SYSTEM_PACE
 
     def run(self) -> SessionResult:
         """Commit the session, or find what an earlier call committed.
@@ -89,7 +94,7 @@ class ArrayCommit:
             TableBusyError: The timeout has passed.
             SessionEndedError, CommitStateUnknownError, StorageError: As `WriteSession.commit`.
         """
-        last_ms = self.clock() + self.timeout // timedelta(milliseconds=1)
+        ends = self.pace.elapsed_s() + self.timeout.total_seconds()
         num_failed: Counter[int] = Counter()
         while True:
             try:
@@ -100,11 +105,13 @@ class ArrayCommit:
                 if num_failed[version] >= _MOST_AT_ONE_VERSION:
                     raise
                 reason = error.reason
+                longest_s = min(_FIRST_WAIT_S * 2 ** num_failed.total(), _LONGEST_WAIT_S)
+                self.pace.sleep(self.pace.share() * longest_s)
             else:
                 if result is not None:
                     return result
                 reason = "other commits to its blocks were first"
-            if self.clock() > last_ms:
+            if self.pace.elapsed_s() > ends:
                 raise TableBusyError(
                     self.log.uri,
                     f"session {self.session.id} was not committed within {self.timeout} ({reason})",
@@ -136,14 +143,22 @@ class ArrayCommit:
             return self._commit_session()
         if self._follow_main(state, must_follow=has_failed):
             return None
-        fork = self.session.fork(MERGE_STEP)
-        merge = Merge(
-            fork=fork,
-            base=Blocks(state.base),
-            staged=load_staged(state, fork),
-            chunks=self.chunks,
-        )
-        named = merge.run()
+        try:
+            fork = self.session.fork(MERGE_STEP)
+            merge = Merge(
+                fork=fork,
+                base=Blocks(state.base),
+                staged=load_staged(state, fork),
+                chunks=self.chunks,
+            )
+            named = merge.run()
+        except SessionEndedError as error:
+            raise SessionConflictError(
+                self.log.uri,
+                state.session.base_version,
+                f"another process commits session {self.session.id} too ({error.reason})",
+                cure="Repeat the call",
+            ) from error
         since_ms = state.session.created_ms - _CLOCK_DIFFERENCE_MS
         if lost := swept_chunks(self.log.storage, sorted(set(named)), since_ms):
             raise missing_chunk_error(self.log.storage, lost[0], "of the session")
@@ -267,7 +282,7 @@ def _conflict_error(
     return ChunkConflictError(
         table,
         version,
-        tuple(each.key for each in conflicts),
+        tuple(dict.fromkeys(each.other for each in conflicts)),
         node,
         coordinates,
         f"this session and version {version} of main have both changed it",

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from delta_ops.arrays.blocks import Blocks, Partition
+from delta_ops.arrays.chunks import have_same_bytes
 from delta_ops.arrays.keys import METADATA_BLOCK, ancestors, is_within, place_of
 from delta_ops.arrays.node_metadata import DOCUMENTS, essential_part
 from delta_ops.arrays.rows import Value
@@ -102,7 +103,7 @@ class Comparison:
         for partition in self._changed_partitions(top):
             before, after = self.before.load(partition), self.after.load(partition)
             for key in sorted({*before, *after}):
-                if before.get(key) != after.get(key) and self._differs(key):
+                if self._differs(key):
                     yield key
 
     def _partitions(self, key: str) -> set[Partition]:
@@ -116,7 +117,7 @@ class Comparison:
         return known
 
     def _differs(self, key: str) -> bool:
-        return self.before.find(key) != self.after.find(key)
+        return not have_same_bytes(self.before.find(key), self.after.find(key))
 
     def _document_differs(self, node: str, name: str) -> bool:
         known = self._documents.get((node, name))

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from delta_ops.arrays.blocks import Blocks, Partition
-from delta_ops.arrays.chunks import ChunkWriter, digest_of
+from delta_ops.arrays.chunks import ChunkWriter, digest_of, have_same_bytes
 from delta_ops.arrays.conflicts import remade_nodes
 from delta_ops.arrays.keys import (
     METADATA_BLOCK,
@@ -88,7 +88,8 @@ def apply_changes(rows: Mapping[str, Value], changes: Mapping[str, Change]) -> d
     merged = dict(rows)
     for key, change in changes.items():
         if isinstance(change, Value):
-            merged[key] = change
+            if not have_same_bytes(rows.get(key), change):
+                merged[key] = change
         else:
             merged.pop(key, None)
     return dict(sorted(merged.items()))

@@ -20,6 +20,7 @@ import msgspec
 import pyarrow as pa
 
 from delta_ops.arrays.blocks import partition_values, read_values
+from delta_ops.arrays.chunks import have_same_bytes
 from delta_ops.arrays.keys import ROOT, place_of
 from delta_ops.arrays.rows import COLUMNS, Value, rows_of
 from delta_ops.arrow.arrow_data import ArrowData
@@ -155,7 +156,7 @@ def _add_fragment(
             known is not None
             and known.fork != fork.key
             and fork.begin.saw.get(known.fork, 0) < known.version
-            and known.change != change
+            and not _are_equal(known.change, change)
         ):
             place = place_of(key)
             raise ChunkConflictError(
@@ -169,6 +170,12 @@ def _add_fragment(
                 "session",
             )
         written[key] = _Written(fork.key, fragment.version, change)
+
+
+def _are_equal(one: Change, other: Change) -> bool:
+    if isinstance(one, Value) and isinstance(other, Value):
+        return have_same_bytes(one, other)
+    return one == other
 
 
 def read_changes(snapshot: Snapshot, files: Iterable[AddFile]) -> dict[str, Change]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -374,6 +375,61 @@ def test_a_txn_is_committed_once(table: DeltaLog) -> None:
     assert late.commit(txn=("nightly", 7)) == 2
     assert numbers(table) == [1] * 30
     assert list_sessions(table) == []
+
+
+@pytest.mark.full
+def test_stores_that_commit_one_session_at_once_make_one_version(table: DeltaLog) -> None:
+    for version in (2, 3, 4):
+        store = DeltaStore.begin(table)
+        writable(store)[:] = version
+        store.flush()
+        stores = [DeltaStore(table, session=store.session) for _ in range(3)]
+        with ThreadPoolExecutor(3) as pool:
+            assert list(pool.map(DeltaStore.commit, stores)) == [version] * 3
+        assert numbers(table) == [version] * 30
+
+
+@pytest.mark.full
+def test_sessions_that_commit_to_one_block_at_once_lose_no_chunk(table: DeltaLog) -> None:
+    stores = [DeltaStore.begin(table) for _ in range(3)]
+    for number, store in enumerate(stores):
+        writable(store)[number * 10 : number * 10 + 10] = number + 1
+    with ThreadPoolExecutor(3) as pool:
+        assert set(pool.map(DeltaStore.commit, stores)) == {2, 3, 4}
+    assert numbers(table) == [number // 10 + 1 for number in range(30)]
+
+
+@pytest.mark.full
+def test_bytes_that_a_commit_moves_to_a_chunk_do_not_conflict(table: DeltaLog) -> None:
+    big = {f"b/c/{number}": bytes([number]) * 60_000 for number in range(100)}
+    set_keys(table, dict(list(big.items())[:30]))
+    one, other = DeltaStore.begin(table), DeltaStore.begin(table)
+    for key in list(big)[30:]:
+        one.set_sync(key, cpu.Buffer.from_bytes(big[key]))
+    for key in list(big)[:30]:
+        other.delete_sync(key)
+    before = chunk_rows(table)
+    one.commit()
+    assert chunk_rows(table) - before  # some of them were rows
+    other.commit()
+    assert da.count_rows(table, "node = '/b'") == 70
+
+
+def set_keys(log: DeltaLog, keys: dict[str, bytes]) -> None:
+    store = DeltaStore.begin(log)
+    for key, data in keys.items():
+        store.set_sync(key, cpu.Buffer.from_bytes(data))
+    store.commit()
+
+
+def chunk_rows(log: DeltaLog) -> set[str]:
+    """Keys of the first 30 whose bytes are a chunk."""
+    rows = da.to_table(log, ["key", "sha256"]).to_pylist()
+    return {
+        each["key"]
+        for each in rows
+        if each["sha256"] and each["key"] in {f"b/c/{number}" for number in range(30)}
+    }
 
 
 def test_a_session_is_read_by_its_token_only(table: DeltaLog) -> None:
