@@ -78,6 +78,7 @@ WORDS: Mapping[str, Words] = {
     "outside": Words(),
     # Reads
     "columns": Words(terminal="--columns", asset="columns"),
+    "order_by": Words(),
     "start_version": Words(dataframe="startingVersion", sql="start", terminal="--from-version"),
     "start_timestamp": Words(
         dataframe="startingTimestamp", sql="start", terminal="--from-timestamp"

@@ -19,7 +19,7 @@ def sort_rows(rows: pa.Table, names: Sequence[str]) -> pa.Table:
     """Sort rows by columns, ascending; equal rows keep their order."""
     keys: list[pa.ChunkedArray] = []
     for name in names:
-        values = _plain(rows[name])
+        values = _decode(rows[name])
         if values.null_count or pa.types.is_floating(values.type):
             keys.append(ranks_of(values))
         keys.append(values)
@@ -56,6 +56,6 @@ def _rank(number: int) -> pa.Scalar:
     return scalar(number, pa.int8())
 
 
-def _plain(values: pa.ChunkedArray) -> pa.ChunkedArray:
+def _decode(values: pa.ChunkedArray) -> pa.ChunkedArray:
     """Values without a dictionary."""
     return values.cast(values.type.value_type) if is_encoded(values.type) else values

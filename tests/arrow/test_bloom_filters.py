@@ -103,7 +103,7 @@ def test_an_arrow_without_filters_writes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     create(tmp_path, "id")
-    monkeypatch.setattr(file_form, "_WRITES_BLOOM_FILTERS", False)
+    monkeypatch.setattr(file_form, "WRITES_BLOOM_FILTERS", False)
     with pytest.raises(InvalidRequestError, match="install pyarrow 24 or later"):
         da.write(tmp_path, rows())
     assert DeltaLog(tmp_path).snapshot().version == 0

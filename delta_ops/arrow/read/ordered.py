@@ -138,12 +138,12 @@ class _OrderedFiles:
         for each in opened:
             if each.rest is None:
                 continue
-            last = self._bound_of(each.rows)
+            last = self._read_bound(each.rows)
             if limit is None or last < limit:
                 limit, found = last, each
         return limit, found
 
-    def _bound_of(self, rows: pa.Table) -> Bound:
+    def _read_bound(self, rows: pa.Table) -> Bound:
         """The value in the last row."""
         values = rows[self.order[0].name].slice(len(rows) - 1)
         rank = ranks_of(values)[0].as_py()
@@ -215,13 +215,13 @@ class _OrderedFiles:
         path = (physical_name(first),)
         if path[0] in add.partition_values:
             value = parse(add.partition_values[path[0]], first.data_type)
-            return _FIRST if value is None else self._bound(value)
+            return _FIRST if value is None else self._make_bound(value)
         if stats is None or null_count(stats, path) != 0:
             return _FIRST
         value = lower_bound(stats, path, first.data_type)
-        return _FIRST if value is None else self._bound(value)
+        return _FIRST if value is None else self._make_bound(value)
 
-    def _bound(self, value: Any) -> Bound:
+    def _make_bound(self, value: Any) -> Bound:
         data_type = self.schema.field(self.order[0].name).type
         try:
             plain = _plain_values(pa.chunked_array([array_of([value], data_type)]))

@@ -32,7 +32,7 @@ _QUICK_CODEC = "snappy"
 _QUICK_COLUMN_BYTES = 1024
 """Smaller columns are not worth the start-up cost of zstd for each column, as measured in
 `benchmarks/large_tables.report.md`."""
-_WRITES_BLOOM_FILTERS = "bloom_filter_options" in signature(pq.ParquetWriter).parameters
+WRITES_BLOOM_FILTERS = "bloom_filter_options" in signature(pq.ParquetWriter).parameters
 _ALIKE_FILES = 8
 """Number of files of one write that share one sample of rows."""
 _TINY_ROWS = 16
@@ -103,7 +103,7 @@ class FormChooser:
         self._schema, self._stored = file_schema, stored
         self._is_nested = any(pa.types.is_nested(each.type) for each in file_schema)
         self._bloom_filters = [".".join(path) for path in filtered_columns(definition)]
-        if self._bloom_filters and not _WRITES_BLOOM_FILTERS:
+        if self._bloom_filters and not WRITES_BLOOM_FILTERS:
             raise InvalidRequestError(
                 f"pyarrow {pa.__version__} cannot write the Bloom filters that "
                 f"{BLOOM_FILTERS.name} = {BLOOM_FILTERS.text_in(definition.metadata.configuration)}"
