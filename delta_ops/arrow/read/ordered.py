@@ -29,7 +29,7 @@ from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_values import array_of, scalar
 from delta_ops.protocol.columns.mapping import physical_name
 from delta_ops.protocol.file_paths import canonical_path
-from delta_ops.protocol.schema import StructField, StructType
+from delta_ops.protocol.schema import TIMESTAMP, StructField, StructType
 from delta_ops.protocol.schema.arrow_types import arrow_schema_from_schema
 from delta_ops.protocol.schema.char_types import char_length
 from delta_ops.protocol.schema.column_names import path_of_name
@@ -214,6 +214,8 @@ class _OrderedFiles:
         first = self.order[0]
         path = (physical_name(first),)
         if path[0] in add.partition_values:
+            if first.data_type == TIMESTAMP:
+                return _FIRST  # a time without a zone depends on the request
             value = parse(add.partition_values[path[0]], first.data_type)
             return _FIRST if value is None else self._make_bound(value)
         if stats is None or null_count(stats, path) != 0:
