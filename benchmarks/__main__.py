@@ -40,6 +40,7 @@ BENCHMARKS = (
     "layout",
     "layout_plan",
     "late_data",
+    "ordered_scan",
     "large_zorder",
     "log_cleanup",
     "health",
