@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from delta_ops.arrays.keys import Place, place_of
+from delta_ops.arrays.keys import Place, block_name, block_shape, place_of
 from delta_ops.arrays.reading import etag_of
 from delta_ops.arrays.table import create_array_table
 from delta_ops.late_imports import importing
@@ -35,4 +35,12 @@ else:
         return DeltaStore
 
 
-__all__ = ["DeltaStore", "Place", "create_array_table", "etag_of", "place_of"]
+__all__ = [
+    "DeltaStore",
+    "Place",
+    "block_name",
+    "block_shape",
+    "create_array_table",
+    "etag_of",
+    "place_of",
+]

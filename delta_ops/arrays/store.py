@@ -351,6 +351,12 @@ class DeltaStore(Store):  # noqa: PLW1641  (stores of Zarr have no hash)
         validate_value(key, value, self._identity[0])
         writer.set_virtual(key, value)
 
+    def close(self) -> None:
+        """Stage the writes of a store with a session, and close it. Raises as `flush`."""
+        if isinstance(self._view, SessionView):
+            self._view.flush()
+        super().close()
+
     def flush(self) -> None:
         """Stage the writes of this store; other stores of the session then see them.
 
@@ -430,4 +436,4 @@ class DeltaStore(Store):  # noqa: PLW1641  (stores of Zarr have no hash)
             >>> _ = create_array_table("lake/grids")
             >>> DeltaStore.begin("lake/grids").abandon()
         """
-        self._writable("the store").session.abandon()
+        self._writable("the store").abandon()

@@ -285,6 +285,12 @@ class SessionView:
         with self._lock:
             self._loaded = None
 
+    def abandon(self) -> None:
+        """End the session without a commit; see `WriteSession.abandon`."""
+        self.session.abandon()
+        with self._lock:
+            self._loaded, self._pending = None, {}
+
     def commit(
         self,
         *,

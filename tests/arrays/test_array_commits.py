@@ -330,6 +330,14 @@ def test_two_writers_of_a_session_that_set_one_chunk_conflict(table: DeltaLog) -
     assert caught.value.coordinates == ((0,),)
 
 
+def test_a_closed_store_has_staged_its_writes(table: DeltaLog) -> None:
+    store = DeltaStore.begin(table)
+    with DeltaStore(table, session=store.session) as part:
+        writable(part)[0:10] = 1
+    assert store.commit() == 2
+    assert numbers(table)[:10] == [1] * 10
+
+
 @pytest.mark.full
 def test_a_writer_may_change_what_it_has_seen_of_another(table: DeltaLog) -> None:
     store = DeltaStore.begin(table)
@@ -468,8 +476,9 @@ def test_an_abandoned_session_takes_no_writes(table: DeltaLog) -> None:
     store = DeltaStore.begin(table)
     writable(store)[:] = 1
     store.abandon()
+    store.close()
     with pytest.raises(SessionEndedError):
-        store.flush()
+        writable(store)
     assert numbers(table) == [0] * 30
 
 
