@@ -113,10 +113,10 @@ class Blocks:
         with self._lock:
             reading = self._reading.setdefault(partition, threading.Lock())
         with reading:
-            known = self._held(partition)
+            known = self._known_rows(partition)
             return self._hold(partition, self._load(partition)) if known is None else known
 
-    def _held(self, partition: Partition) -> Mapping[str, Value] | None:
+    def _known_rows(self, partition: Partition) -> Mapping[str, Value] | None:
         with self._lock:
             known = self._read.get(partition)
             if known is not None:

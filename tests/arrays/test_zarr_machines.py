@@ -21,6 +21,9 @@ from delta_ops import DeltaLog
 from delta_ops.arrays import DeltaStore, create_array_table
 from delta_ops.maintenance import optimize, vacuum
 
+# The machines draw types that Zarr's specification does not have yet.
+pytestmark = pytest.mark.filterwarnings("ignore::zarr.errors.UnstableSpecificationWarning")
+
 
 def new_store() -> DeltaStore:
     log = DeltaLog(f"memory://machines/{uuid4()}")
