@@ -1,5 +1,5 @@
-"""The commands for the log of a table: `checkpoint`, `clean-up-log`, `compact-log` and
-`backfill-statistics`.
+"""The commands for the log of a table: `checkpoint`, `scan-cache`, `clean-up-log`, `compact-log`
+and `backfill-statistics`.
 """
 
 from __future__ import annotations
@@ -22,14 +22,17 @@ from delta_ops.cli.render import (
 from delta_ops.maintenance import (
     CheckpointResult,
     LogCleanupPlan,
+    ScanCacheResult,
     backfill_statistics,
     clean_up_log,
     compact_log,
     create_checkpoint,
+    create_scan_cache,
 )
 from delta_ops.maintenance.checkpoint.operation import CHECKPOINT
 from delta_ops.maintenance.log_cleanup.operation import CLEAN_UP_LOG
 from delta_ops.maintenance.log_compaction.operation import COMPACT_LOG
+from delta_ops.maintenance.scan_cache.operation import SCAN_CACHE
 from delta_ops.units import count_text, size_text
 
 _UNFINISHED = "of unfinished checkpoints"
@@ -80,6 +83,44 @@ def _checkpoint_text(result: CheckpointResult) -> str:
     elif result.deleted_files:
         done.append(f"Deleted {count_text(result.deleted_files, 'file')} {_UNFINISHED}.")
     return " ".join(done) or f"Version {plan.version} has its checkpoint; nothing to do."
+
+
+@click.command("scan-cache")
+@table_argument
+@dry_run_option
+@json_option
+def scan_cache_command(
+    table: str, storage_options: dict[str, Any], dry_run: bool, as_json: bool
+) -> None:
+    """Write the scan cache of the latest version, if it does not exist."""
+    log = open_table(table, storage_options)
+    with progress(wanted=not as_json) as on_event:
+        result = create_scan_cache(log, dry_run=dry_run, on_event=on_event)
+    if as_json:
+        show_result(SCAN_CACHE, log.uri, result)
+    else:
+        say(_scan_cache_text(result))
+    fail_for_files(result.failures)
+
+
+def _scan_cache_text(result: ScanCacheResult) -> str:
+    plan, written = result.plan, result.written
+    done = []
+    if plan.problem is not None:
+        done.append(f"The existing scan cache cannot be used, because {plan.problem}.")
+    if written:
+        done.append(
+            f"Wrote the scan cache of version {written.version}: "
+            f"{count_text(written.num_files, 'live file')}, {size_text(written.size_bytes)}."
+        )
+    elif result.dry_run and plan.is_missing:
+        checkpoint = ", and its checkpoint" if plan.needs_checkpoint else ""
+        done.append(f"Would write the scan cache of version {plan.version}{checkpoint}.")
+    if result.dry_run and plan.unused:
+        done.append(f"Would delete {count_text(len(plan.unused), 'file')} of older scan caches.")
+    elif result.deleted_files:
+        done.append(f"Deleted {count_text(result.deleted_files, 'file')} of older scan caches.")
+    return " ".join(done) or f"Version {plan.version} has its scan cache; nothing to do."
 
 
 @click.command("clean-up-log")

@@ -25,6 +25,7 @@ from delta_ops.cli.log import (
     checkpoint_command,
     clean_up_log_command,
     compact_log_command,
+    scan_cache_command,
 )
 from delta_ops.cli.maintain import maintain_command
 from delta_ops.cli.operation_command import operation_command
@@ -156,6 +157,7 @@ EXAMPLES: Mapping[str, str] = {
     "clean-up-log": "clean-up-log lake/orders --dry-run",
     "clone": "clone lake/orders lake/orders_copy --version 3",
     "compact-log": "compact-log lake/orders",
+    "scan-cache": "scan-cache lake/orders",
     "convert": "convert lake/visits --partition day=date",
     "branch": "branch lake/orders create audit",
     "branch anchor": "branch lake/orders anchor audit",
@@ -267,6 +269,7 @@ for _command in (
     manifest_command,
     drop_command,
     checkpoint_command,
+    scan_cache_command,
     advise_command,
     optimize_command,
     vacuum_command,

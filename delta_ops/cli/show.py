@@ -197,7 +197,8 @@ def plan_command(
         "num_deletion_vectors": plan.num_deletion_vectors,
     }
     if as_json:
-        show_json({**values, "steps": [*map(asdict, plan.steps)], "notes": plan.notes()})
+        notes = [*plan.notes(), *plan.problems]
+        show_json({**values, "steps": [*map(asdict, plan.steps)], "notes": notes})
         return
     shown = {
         "table": snapshot.uri,
@@ -211,7 +212,7 @@ def plan_command(
     show_fields({name: value for name, value in shown.items() if value is not None})
     click.echo()
     show_rows(("step", "files", "size"), plan.rows(), whole=("files", "size"))
-    for note in plan.notes():
+    for note in (*plan.notes(), *plan.problems):
         say(note)
 
 

@@ -47,6 +47,18 @@ class ThresholdAttributes(dg.Resolvable, dg.Model):
     commit_bytes_since_checkpoint: Annotated[
         int | None, _text(description="Bytes of commits since the checkpoint."), _IS_NUMBER
     ] = None
+    commits_since_scan_cache: Annotated[
+        int | None,
+        _text(
+            description=(
+                "Commits since the scan cache; by default the table's delta_ops.scanCacheInterval."
+            )
+        ),
+        _IS_NUMBER,
+    ] = None
+    scan_cache_files: Annotated[
+        int | None, _text(description="Live files of a table without a scan cache."), _IS_NUMBER
+    ] = None
     expired_tombstones: Annotated[
         int | None, _text(description="Removed files past their retention."), _IS_NUMBER
     ] = None

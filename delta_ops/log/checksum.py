@@ -59,8 +59,14 @@ class VersionChecksum:
 
 def load_checksum(storage: Storage, directory: str, version: int) -> VersionChecksum | None:
     """Load the checksum of a version; None if there is none or it cannot be read."""
+    content = _content(storage, f"{directory}/{checksum_name(version)}")
+    return checksum_from_bytes(content, directory, version)
+
+
+def checksum_from_bytes(content: bytes, directory: str, version: int) -> VersionChecksum | None:
+    """Parse the checksum of a version; None if it is malformed."""
     path = f"{directory}/{checksum_name(version)}"
-    stored = _parse_object(_content(storage, path))
+    stored = _parse_object(content)
     if stored is None:
         return None
     # The reference used another name before the protocol defined the histogram.

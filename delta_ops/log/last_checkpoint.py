@@ -1,7 +1,8 @@
 """`_last_checkpoint`: a hint where to start listing, never trusted as a fact.
 
 Source: PROTOCOL.md, "Last Checkpoint File". The file is ignored if it is missing, empty, malformed
-or dangling, or if its checksum is wrong.
+or dangling, or if its checksum is wrong. Its tags may name the table's scan cache, see
+`scan_cache.hint`.
 """
 
 from __future__ import annotations
@@ -9,12 +10,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from delta_ops.errors import DeltaOpsError
+from delta_ops.log.scan_cache.hint import TAG, CacheHint, DamagedHintError, hint_from_text
 from delta_ops.protocol.file_names import LAST_CHECKPOINT
 from delta_ops.protocol.schema import StructType, schema_to_json
 from delta_ops.storage import Storage
@@ -39,8 +42,34 @@ class LastCheckpoint:
     """Schema of a Parquet checkpoint."""
 
 
+class Hints(NamedTuple):
+    """What `_last_checkpoint` says."""
+
+    version: int
+    """The version of the checkpoint."""
+    scan_cache: CacheHint | None
+    """The table's scan cache, if a tag names it."""
+
+
 def load_hint(storage: Storage, directory: str) -> int | None:
     """The version in the hint; None without a usable hint."""
+    hints = load_hints(storage, directory)
+    return None if hints is None else hints.version
+
+
+def load_hints(storage: Storage, directory: str) -> Hints | None:
+    """The version and the scan cache in the hint; None without a usable hint."""
+    hint = _load(storage, directory)
+    if hint is None:
+        return None
+    cache = None
+    with suppress(DamagedHintError, *_MALFORMED):
+        cache = hint_from_text(hint["tags"][TAG], directory)
+    return Hints(int(hint["version"]), cache)
+
+
+def _load(storage: Storage, directory: str) -> dict[str, Any] | None:
+    """The fields of a usable hint."""
     try:
         hint = hint_from_json(storage.read(f"{directory}/{LAST_CHECKPOINT}"))
         stored = hint.get("checksum")
@@ -49,7 +78,7 @@ def load_hint(storage: Storage, directory: str) -> int | None:
         version = int(hint["version"])
     except (FileNotFoundError, DeltaOpsError, *_MALFORMED):
         return None
-    return version if version >= 0 else None
+    return hint if version >= 0 else None
 
 
 def load_named_version(storage: Storage, directory: str) -> int | None:
@@ -62,9 +91,10 @@ def load_named_version(storage: Storage, directory: str) -> int | None:
 
 def write_hint(storage: Storage, directory: str, hint: LastCheckpoint) -> None:
     """Point the hint at this checkpoint, unless it already points at a later one."""
-    stored = load_hint(storage, directory)
-    if stored is not None and stored >= hint.version:
+    stored = _load(storage, directory)
+    if stored is not None and int(stored["version"]) >= hint.version:
         return
+    tags = (stored or {}).get("tags")
     body = {
         "version": hint.version,
         "size": hint.size,
@@ -72,11 +102,34 @@ def write_hint(storage: Storage, directory: str, hint: LastCheckpoint) -> None:
         "sizeInBytes": hint.size_in_bytes,
         "numOfAddFiles": hint.num_of_add_files,
         "checkpointSchema": _short_schema(hint.checkpoint_schema),
+        # Other tags are about the checkpoint that the hint named before.
+        "tags": {TAG: tags[TAG]} if isinstance(tags, dict) and TAG in tags else None,
     }
-    present: dict[str, Any] = {n: value for n, value in body.items() if value is not None}
-    present["checksum"] = checksum_of(present)
+    _replace(storage, directory, {n: value for n, value in body.items() if value is not None})
+
+
+def tag_scan_cache(storage: Storage, directory: str, text: str) -> None:
+    """Name a scan cache in the hint, unless there is no usable hint or it has the same tag.
+
+    Args:
+        text: From `scan_cache.hint.text_of_hint`.
+    """
+    if _load(storage, directory) is None:
+        return
+    try:
+        stored = json.loads(storage.read(f"{directory}/{LAST_CHECKPOINT}"))
+        tags = stored.get("tags") or {}
+        if tags.get(TAG) != text:
+            _replace(storage, directory, {**stored, "tags": {**tags, TAG: text}})
+    except (FileNotFoundError, *_MALFORMED):
+        return
+
+
+def _replace(storage: Storage, directory: str, fields: Mapping[str, Any]) -> None:
+    body = {name: value for name, value in fields.items() if name != "checksum"}
+    body["checksum"] = checksum_of(body)
     storage.replace(
-        f"{directory}/{LAST_CHECKPOINT}", json.dumps(present, separators=(",", ":")).encode()
+        f"{directory}/{LAST_CHECKPOINT}", json.dumps(body, separators=(",", ":")).encode()
     )
 
 

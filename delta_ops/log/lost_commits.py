@@ -64,13 +64,20 @@ NO_CHECKSUM = StateChecksum(checksum=None, txn_id=None, lost=None)
 
 
 def load_state_checksum(
-    storage: Storage, directory: str, segment: Segment, marks: Iterable[CommitMark]
+    storage: Storage,
+    directory: str,
+    segment: Segment,
+    marks: Iterable[CommitMark],
+    cached: VersionChecksum | None = None,
 ) -> StateChecksum:
     """Load the newest checksum of a segment, if it supplies protocol and metadata.
 
     Args:
         marks: Marks of all commits of the segment.
+        cached: The newest checksum, from the scan cache. Its transaction is that of the commit.
     """
+    if cached is not None and has_readable_state(cached, storage.uri):
+        return StateChecksum(checksum=cached, txn_id=cached.txn_id, lost=None)
     version = segment.checksum_version
     checksum = None if version is None else load_checksum(storage, directory, version)
     if checksum is None:

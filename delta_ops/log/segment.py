@@ -12,17 +12,29 @@ Source: PROTOCOL.md, "Checkpoints" and "Delta Log Entries".
    compaction shows this. Where an older checkpoint still has the removed files, these would return.
 6. A clean-up may delete files between listing and reading. Then a new listing shows the files that
    replaced them, see `retry_if_vanished`.
+7. A hint may name a scan cache of the checkpoint's version or of an earlier version. The listing
+   then begins at that version, and the cache is read at the same time. It is an addition: the
+   segment is complete without it.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from delta_ops.errors import LogCorruptError, TableNotFoundError, VersionNotFoundError
-from delta_ops.log.last_checkpoint import load_hint
+from delta_ops.errors import (
+    DeltaOpsError,
+    LogCorruptError,
+    TableNotFoundError,
+    VersionNotFoundError,
+)
+from delta_ops.log.last_checkpoint import Hints, load_hints
+from delta_ops.log.replaced_table import is_same_file
+from delta_ops.log.scan_cache.file import FoundCache, read_footer_bytes
+from delta_ops.log.scan_cache.hint import CacheHint
 from delta_ops.protocol.file_names import (
     CheckpointName,
     ChecksumName,
@@ -33,10 +45,14 @@ from delta_ops.protocol.file_names import (
     version_prefix,
 )
 from delta_ops.storage import FileInfo, Storage
+from delta_ops.storage.concurrency import run_parallel
 
 T = TypeVar("T")
 
 _LISTINGS = 3
+MAX_CACHE_AGE = 1000
+"""Commits between a scan cache and a checkpoint at most, for the cache to be used: one page of a
+listing has about as many files."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +80,8 @@ class Segment:
     """The commit of the checkpoint's version, if it has not been cleaned up."""
     checksums: frozenset[int] = frozenset()
     """Versions with a checksum, starting at the checkpoint's version or at the first."""
+    scan_cache: FoundCache | None = None
+    """The scan cache that `_last_checkpoint` names."""
 
     @property
     def checksum_version(self) -> int | None:
@@ -166,14 +184,64 @@ def find_segment(
         VersionNotFoundError: That version never existed, or has been cleaned up.
         LogCorruptError: A version that is needed is missing.
     """
-    hint = load_hint(storage, directory)
-    if hint is not None and (version is None or version >= hint):
-        listing = list_log(storage, directory, from_version=hint)
-        if any(checkpoint.version == hint for checkpoint in listing.checkpoints):
-            return segment_from_listing(listing, storage.uri, version, base_version)
+    hints = load_hints(storage, directory)
+    if hints is not None and (version is None or version >= hints.version):
+        listing, footer = _list_from(storage, directory, hints)
+        if any(checkpoint.version == hints.version for checkpoint in listing.checkpoints):
+            segment = segment_from_listing(listing, storage.uri, version, base_version)
+            if hints.scan_cache is None:
+                return segment
+            found = find_cache(hints.scan_cache, listing, segment.version, segment.checkpoint)
+            return replace(segment, scan_cache=replace(found, footer=footer))
     first = 0 if base_version is None else base_version + 1
     listing = list_log(storage, directory, from_version=first)
     return segment_from_listing(listing, storage.uri, version, base_version)
+
+
+def find_cache(
+    hint: CacheHint, listing: LogListing, version: int, checkpoint: Checkpoint | None
+) -> FoundCache:
+    """Compare the hint of a scan cache with the log.
+
+    Args:
+        hint: The hint.
+        listing: Begins at the version of the cache, or earlier.
+        version: The version to read.
+        checkpoint: The checkpoint that the version is read from.
+    """
+    last = checkpoint.version if checkpoint else hint.version
+    versions = range(hint.version + 1, last + 1)
+    commits = tuple(listing.commits[v] for v in versions if v in listing.commits)
+    reason = None
+    if hint.version > version:
+        reason = f"it is of version {hint.version}, which is later"
+    elif len(versions) > MAX_CACHE_AGE:
+        reason = f"it is of version {hint.version}, more than {MAX_CACHE_AGE} commits ago"
+    elif not is_same_file(hint.commit, listing.commits.get(hint.version)):
+        reason = f"the log does not have the commit of version {hint.version} that it was made from"
+    elif len(commits) < len(versions):
+        reason = f"the log does not have all commits since version {hint.version}"
+    return FoundCache(hint=hint, commits=commits, reason=reason)
+
+
+def _list_from(storage: Storage, directory: str, hints: Hints) -> tuple[LogListing, bytes | None]:
+    """List the log from the hints' versions on; reads the footer of the scan cache meanwhile."""
+    cache, first = hints.scan_cache, hints.version
+    if cache is None or first - cache.version > MAX_CACHE_AGE:
+        return list_log(storage, directory, from_version=first), None
+    listings: list[LogListing] = []
+    footers: list[bytes] = []
+
+    def read_listing() -> None:
+        start = min(first, cache.version)
+        listings.append(list_log(storage, directory, from_version=start))
+
+    def read_footer() -> None:
+        with suppress(FileNotFoundError, DeltaOpsError):  # a plan reads it again, and reports it
+            footers.append(read_footer_bytes(storage, cache))
+
+    run_parallel(lambda read: read(), (read_listing, read_footer))
+    return listings[0], footers[0] if footers else None
 
 
 def retry_if_vanished(storage: Storage, log_directory: str, look: Callable[[], T]) -> T:

@@ -3,9 +3,8 @@
 Source: PROTOCOL.md, "Action Reconciliation".
 
 Opening a snapshot reads protocol, metadata and the commits since the checkpoint. The files of the
-checkpoint are read on first use, and only the requested columns. If a version checksum holds
-protocol and metadata, the checkpoint stays closed until its transactions, domains or files are
-needed. The checkpoint must then agree with the checksum.
+checkpoint are read on first use, and only the requested columns. With a version checksum, it stays
+closed until its transactions, domains or files are needed, and must then agree with the checksum.
 """
 
 from __future__ import annotations
@@ -26,6 +25,7 @@ from delta_ops.log.lost_commits import NO_CHECKSUM, StateChecksum
 from delta_ops.log.outside_files import OutsideFiles, TableFiles
 from delta_ops.log.path_errors import line_of_path, naming_place
 from delta_ops.log.replaced_table import TableMark, is_same_file, validate_not_replaced
+from delta_ops.log.scan_cache.file import FoundCache
 from delta_ops.log.segment import Checkpoint, Segment, find_segment, list_log, retry_if_vanished
 from delta_ops.log.table_state import EMPTY_STATE, TableState, joined_state, state_of_commits
 from delta_ops.log.version.files import live_sizes, stream_live, tombstones
@@ -74,14 +74,12 @@ class Snapshot:
     definition: TableDefinition = field(repr=False)
     """Protocol and metadata, with the rules that follow from them."""
     commit_state: TableState = field(repr=False)
-    """Protocol, metadata, transactions and domains from the commits since the checkpoint, or from
-    all commits if there is no checkpoint."""
+    """The state from the commits since the checkpoint; from all commits if there is none."""
     tail: Tail = field(repr=False)
     outside: OutsideFiles = field(repr=False)
     """Opens files outside of the table."""
     base: Snapshot | None = field(repr=False, default=None)
-    """The snapshot of another log that the first commit of this log follows. Used only where this
-    log has no checkpoint."""
+    """The snapshot of another log that this log follows. Unused if this log has a checkpoint."""
     read_checkpoint: OpenCheckpoint | None = field(repr=False, default=None)
     """The checkpoint, if it was opened with the snapshot."""
     state_checksum: StateChecksum = field(repr=False, default=NO_CHECKSUM)
@@ -91,12 +89,13 @@ class Snapshot:
     txn_id: str | None = field(repr=False, default=None)
     """`commitInfo.txnId` of the version's commit; None if absent or if the commit was not read."""
     newest: FileInfo | None = field(repr=False, default=None)
-    """The log file that shows the version, as listed; None if unknown. As long as this file is
-    unchanged, the table is the same."""
+    """The listed file that shows the version; None if unknown. It changes with the table only."""
     marks: tuple[CommitMark, ...] = field(repr=False, default=())
     """Marks of the commits since the checkpoint, or of all commits, ascending."""
     checksums: frozenset[int] = field(repr=False, default=frozenset())
     """Versions from the checkpoint's on, or from the first, that had a checksum when opened."""
+    scan_cache: FoundCache | None = field(repr=False, default=None)
+    """The scan cache that `_last_checkpoint` named when the version was opened."""
     passed_over: tuple[DamagedCheckpoint, ...] = field(repr=False, default=())
     """Newer checkpoints that could not be read when the version was opened. They were skipped."""
 
@@ -412,6 +411,7 @@ def _snapshot_of(
         marks=marks,
         checksums=loaded.segment.checksums,
         newest=loaded.segment.newest,
+        scan_cache=loaded.segment.scan_cache,
         passed_over=loaded.passed_over,
     )
 

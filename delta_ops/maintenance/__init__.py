@@ -50,6 +50,8 @@ from delta_ops.maintenance.restore.act import RestoreResult, restore
 from delta_ops.maintenance.restore.plan import RestorePlan, plan_restore
 from delta_ops.maintenance.revert.act import RevertResult, revert
 from delta_ops.maintenance.revert.plan import RevertPlan, plan_revert
+from delta_ops.maintenance.scan_cache.act import ScanCacheResult, create_scan_cache
+from delta_ops.maintenance.scan_cache.plan import ScanCachePlan
 from delta_ops.maintenance.thresholds import Finding, HealthThresholds
 from delta_ops.maintenance.vacuum.act import vacuum
 from delta_ops.maintenance.vacuum.plan import VacuumPlan, plan_vacuum
@@ -85,6 +87,8 @@ __all__ = [
     "RestoreResult",
     "RevertPlan",
     "RevertResult",
+    "ScanCachePlan",
+    "ScanCacheResult",
     "TableHealth",
     "TableMaintenance",
     "VacuumPlan",
@@ -98,6 +102,7 @@ __all__ = [
     "compact_log",
     "create_checkpoint",
     "create_index",
+    "create_scan_cache",
     "drop_index",
     "find_tables",
     "fleet_health",

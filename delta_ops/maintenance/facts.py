@@ -18,11 +18,13 @@ from delta_ops.log.checkpoint.incomplete import misleading_files
 from delta_ops.log.refs.branches import BRANCHES_DIRECTORY
 from delta_ops.log.refs.session_files import SESSIONS_DIRECTORY
 from delta_ops.log.segment import LogListing
+from delta_ops.maintenance.admission import is_of_branch
 from delta_ops.maintenance.kept_versions import KeptVersions, ref_of_error
 from delta_ops.maintenance.log_cleanup.load import plan_of_listed, plan_of_log
 from delta_ops.maintenance.log_cleanup.plan import LogCleanupPlan
 from delta_ops.maintenance.optimize.plan import plan_optimize
 from delta_ops.maintenance.registry import refusals
+from delta_ops.maintenance.scan_cache.act import load_scan_cache_facts
 from delta_ops.maintenance.thresholds import Facts
 from delta_ops.maintenance.vacuum.due import any_is_there
 from delta_ops.maintenance.vacuum.reachable import tombstones_before
@@ -91,6 +93,7 @@ def load_facts(
         expired_tombstones=expired,
         expired_file_is_there=is_there,
         refused=refused,
+        scan_cache=None if is_of_branch(snapshot) else load_scan_cache_facts(snapshot),
     )
 
 

@@ -5,8 +5,9 @@ Registering an operation here is enough: jobs, sensors, checks, the terminal and
 1. vacuum finds removed files by tombstones, which the next checkpoint drops;
 2. optimize, purge and repair make commits that belong in the checkpoint;
 3. checkpoint limits how far the log can be cleaned up;
-4. clean_up_log;
-5. compact_log is never due, because only some engines read compactions.
+4. scan_cache orders the live files of a checkpoint;
+5. clean_up_log;
+6. compact_log is never due, because only some engines read compactions.
 
 Decisions are pure: the same facts and thresholds give the same due operations to every caller.
 """
@@ -26,6 +27,7 @@ from delta_ops.maintenance.operation import OperationEntry
 from delta_ops.maintenance.optimize.operation import OPTIMIZE
 from delta_ops.maintenance.purge.operation import PURGE
 from delta_ops.maintenance.repair.operation import REPAIR
+from delta_ops.maintenance.scan_cache.operation import SCAN_CACHE
 from delta_ops.maintenance.thresholds import Facts, Finding, HealthThresholds
 from delta_ops.maintenance.vacuum.operation import VACUUM
 from delta_ops.protocol.features import Operation as Needed
@@ -37,6 +39,7 @@ OPERATIONS: tuple[OperationEntry[Any], ...] = (
     PURGE,
     REPAIR,
     CHECKPOINT,
+    SCAN_CACHE,
     CLEAN_UP_LOG,
     COMPACT_LOG,
 )

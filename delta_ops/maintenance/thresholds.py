@@ -25,6 +25,7 @@ Measure = Literal[
     "expired_tombstones",
     "expired_log_files",
     "incomplete_checkpoints",
+    "commits_since_scan_cache",
     "deleted_rows",
     "partition_skew",
     "file_size_skew",
@@ -56,6 +57,37 @@ class Clustering:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ScanCacheFacts:
+    """The scan cache of a table, beside its latest version."""
+
+    num_files: int
+    """Live files of the table."""
+    interval: int
+    """`delta_ops.scanCacheInterval`, in commits."""
+    is_wanted: bool | None
+    """`delta_ops.scanCache`; None if it is not set."""
+    exists: bool
+    """Whether there is a scan cache, usable or not."""
+    age: int | None
+    """Commits since the scan cache; None if there is none that can be used."""
+    problem: str | None = None
+    """Why the existing scan cache cannot be used, as part of a sentence."""
+
+    def is_due(self, *, min_files: int, max_age: int) -> bool:
+        """Whether a scan cache should be written.
+
+        Args:
+            min_files: Live files from which on a table without a scan cache gets one.
+            max_age: Commits since the scan cache from which on it is written again.
+        """
+        if self.is_wanted is False:
+            return False
+        if self.age is not None:
+            return self.age > 0 and self.age >= max_age
+        return self.exists or self.is_wanted is True or self.num_files >= min_files
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """Facts about a table at one version, which decide the due operations."""
 
@@ -81,7 +113,8 @@ class Facts:
     refused: Mapping[str, tuple[str, ...]]
     """Operations that must not change the table, with the reasons: features, or a tag or branch
     that cannot be read."""
-
+    scan_cache: ScanCacheFacts | None = None
+    """The scan cache; None: not measured."""
     clustering: Clustering | None = None
     """The layout of a clustered table; None: not measured."""
 
@@ -115,6 +148,10 @@ class HealthThresholds:
     """Due at this many commits; None: the table's `delta.checkpointInterval`."""
     commit_bytes_since_checkpoint: int = 64 << 20
     """Due at this many bytes, at any number of commits."""
+    commits_since_scan_cache: int | None = None
+    """Due at this many commits; None: the table's `delta_ops.scanCacheInterval`."""
+    scan_cache_files: int = 10_000
+    """Due in a table of this many live files that has no scan cache."""
     expired_tombstones: int = 1
     """Due at this many tombstones, if their files still exist."""
     expired_log_files: int = 1

@@ -31,14 +31,7 @@ Tree = Mapping[str, "Tree | DataType"]
 
 def stats_shape(definition: TableDefinition) -> Tree:
     """The fields of `stats_parsed`, for all columns with statistics."""
-    data = definition.data_schema
-    indexed = {path for path, _ in indexed_leaves(data, definition.properties.stats)}
-    in_files = rename_columns(data, physical_name) if definition.is_mapped else data
-    stored = [
-        (path, data_type)
-        for (path, data_type), (logical, _) in zip(leaves(in_files), leaves(data), strict=True)
-        if logical in indexed
-    ]
+    stored = columns_with_stats(definition)
     bounds = _tree((path, data_type) for path, data_type in stored if has_bounds(data_type))
     shape: dict[str, Tree | DataType] = {"numRecords": LONG, "tightBounds": BOOLEAN}
     if bounds:
@@ -46,6 +39,18 @@ def stats_shape(definition: TableDefinition) -> Tree:
     if stored:
         shape["nullCount"] = _tree((path, LONG) for path, _ in stored)
     return shape
+
+
+def columns_with_stats(definition: TableDefinition) -> list[tuple[ColumnPath, DataType]]:
+    """The leaf columns with statistics, by physical names."""
+    data = definition.data_schema
+    indexed = {path for path, _ in indexed_leaves(data, definition.properties.stats)}
+    in_files = rename_columns(data, physical_name) if definition.is_mapped else data
+    return [
+        (path, data_type)
+        for (path, data_type), (logical, _) in zip(leaves(in_files), leaves(data), strict=True)
+        if logical in indexed
+    ]
 
 
 def arrow_type(shape: Tree | DataType) -> pa.DataType:

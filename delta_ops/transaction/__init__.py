@@ -13,6 +13,7 @@ from delta_ops.transaction.commit.hooks import (
     DEFAULT_HOOKS,
     Hook,
     checkpoint_if_due,
+    scan_cache_if_due,
     write_checksum,
 )
 from delta_ops.transaction.idempotency import Txn
@@ -68,6 +69,7 @@ __all__ = [
     "rename_column",
     "rename_table",
     "reorder_columns",
+    "scan_cache_if_due",
     "set_comment",
     "set_default",
     "set_properties",

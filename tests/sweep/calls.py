@@ -193,6 +193,7 @@ WRITES: Mapping[str, Call] = {
     "create_checkpoint": maintenance.create_checkpoint,
     "maintain": maintenance.maintain,
     "maintain_fleet": lambda t: list(maintenance.maintain_fleet([t])),
+    "create_scan_cache": maintenance.create_scan_cache,
     "optimize": optimize,
     "optimize by order": lambda t: optimize(t, zorder_by=["id"]),
     "purge": maintenance.purge,
@@ -216,7 +217,7 @@ VALUES = frozenset(
         *("assess", "health_json", "plan_clean_up_log", "plan_compact_log", "plan_optimize"),
         *("plan_purge", "plan_repair", "plan_revert", "plan_vacuum"),
         # Hooks, and functions that jobs call; the calls above reach each of them.
-        *("checkpoint_if_due", "write_checksum"),
+        *("checkpoint_if_due", "scan_cache_if_due", "write_checksum"),
     }
 )
 """Public functions of plain values."""

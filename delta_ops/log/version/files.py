@@ -6,7 +6,7 @@ Files of the checkpoint are read from it, in tables of bounded size and only the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from itertools import islice
 from typing import Protocol
@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from delta_ops.errors import LogCorruptError
 from delta_ops.log.checkpoint.read import OpenCheckpoint, stream_adds, stream_removes
 from delta_ops.log.path_errors import line_of_path, naming_place
+from delta_ops.log.scan_cache.file import FoundCache
 from delta_ops.log.segment import Checkpoint
 from delta_ops.log.version.reconciliation import FileRows, Tail, file_rows, unseen_rows
 from delta_ops.log.version.repeated_files import all_differ, drop_repeated
@@ -68,6 +69,10 @@ class Version(Protocol):
         """The version before the tail; None if the tail starts from a checkpoint."""
 
     @property
+    def scan_cache(self) -> FoundCache | None:
+        """The scan cache that was found when the version was opened."""
+
+    @property
     def definition(self) -> TableDefinition:
         """Protocol and metadata."""
 
@@ -86,7 +91,33 @@ def stream_live(version: Version, columns: Sequence[str]) -> Iterator[pa.Table]:
         LogCorruptError: A file lacks the partition values of a partitioned table, or a file of the
             checkpoint is gone or malformed.
     """
-    for files in _stream_rows(version, columns):
+    yield from _tables(version, _stream_rows(version, columns), columns)
+
+
+def stream_over(
+    version: Version, tail: Tail, batches: Iterable[pa.Table], columns: Sequence[str]
+) -> Iterator[pa.Table]:
+    """Yield the live files of a tail and of an earlier version in tables of bounded size.
+
+    Args:
+        version: The version of the tail.
+        tail: File actions of all commits since the earlier version.
+        batches: Live files of the earlier version, with `stored_columns(columns)`.
+        columns: As for `stream_live`.
+    """
+    yield from _tables(version, _rows_over_tail(version.uri, tail, batches, columns), columns)
+
+
+def stored_columns(columns: Sequence[str]) -> list[str]:
+    """The columns of `arrow_schemas.ADD` that must be read for `stream_live`."""
+    names = set(columns) - {CANONICAL_PATH} | {"path", "deletionVector"}
+    return [name for name in ADD.names if name in names]
+
+
+def _tables(
+    version: Version, rows: Iterable[FileRows], columns: Sequence[str]
+) -> Iterator[pa.Table]:
+    for files in rows:
         if "partitionValues" in columns and version.definition.partition_columns:
             _validate_partition_values(version, files.rows["partitionValues"])
         yield pa.Table.from_arrays(
@@ -162,22 +193,26 @@ def _stream_rows(version: Version, columns: Sequence[str]) -> Iterator[FileRows]
 
 
 def _stream_own_rows(version: Version, columns: Sequence[str]) -> Iterator[FileRows]:
-    yield version.tail.adds
-    names = set(columns) - {CANONICAL_PATH} | {"path", "deletionVector"}
-    wanted = [name for name in ADD.names if name in names]
+    batches: Iterator[pa.Table] = iter(())
+    wanted = stored_columns(columns)
     if version.opened_checkpoint is not None:
         batches = stream_adds(version.storage, version.opened_checkpoint, wanted)
     elif version.base is not None:
         batches = stream_live(version.base, wanted)
-    else:
-        return
     with naming_place(lambda _: _file_of_checkpoint(version)):
-        if len(version.tail):
-            yield from unseen_rows(batches, version.tail, version.uri)
-        elif CANONICAL_PATH in columns:
-            yield from (file_rows(batch, version.uri) for batch in batches)
-        else:
-            yield from (FileRows(rows=batch) for batch in batches)
+        yield from _rows_over_tail(version.uri, version.tail, batches, columns)
+
+
+def _rows_over_tail(
+    table_uri: str, tail: Tail, batches: Iterable[pa.Table], columns: Sequence[str]
+) -> Iterator[FileRows]:
+    yield tail.adds
+    if len(tail):
+        yield from unseen_rows(batches, tail, table_uri)
+    elif CANONICAL_PATH in columns:
+        yield from (file_rows(batch, table_uri) for batch in batches)
+    else:
+        yield from (FileRows(rows=batch) for batch in batches)
 
 
 def _own_tombstones(version: Version, columns: Sequence[str]) -> pa.Table:

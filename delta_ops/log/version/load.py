@@ -19,10 +19,11 @@ from delta_ops.log.checkpoint.damaged import (
     segment_below,
 )
 from delta_ops.log.checkpoint.read import OpenCheckpoint, open_checkpoint
-from delta_ops.log.checksum import VersionChecksum, validate_checkpoint
+from delta_ops.log.checksum import VersionChecksum, checksum_from_bytes, validate_checkpoint
 from delta_ops.log.commit_file import CommitMark
 from delta_ops.log.lost_commits import StateChecksum, load_state_checksum
 from delta_ops.log.path_errors import line_of_path, naming_place
+from delta_ops.log.scan_cache.file import UnusableCacheError, open_cache_file
 from delta_ops.log.segment import Checkpoint, Segment
 from delta_ops.log.table_state import EMPTY_STATE, TableState
 from delta_ops.log.version.reconciliation import Tail
@@ -211,7 +212,8 @@ def _load_version(
     newest_first = range(segment.version, segment.version - len(segment.commits), -1)
     with naming_place(partial(line_of_path, storage, log_directory, newest_first)):
         tail, of_commits, marks = replay_commits(storage, segment)
-    recorded = load_state_checksum(storage, log_directory, segment, marks)
+    segment, cached = _open_cache(storage, log_directory, segment)
+    recorded = load_state_checksum(storage, log_directory, segment, marks, cached)
     opened = None
     if recorded.checksum is None and segment.checkpoint is not None:
         opened = open_checkpoint(storage, segment.checkpoint, ahead)
@@ -231,3 +233,25 @@ def _load_version(
         read_checkpoint=opened,
         state_checksum=recorded,
     )
+
+
+def _open_cache(
+    storage: Storage, log_directory: str, segment: Segment
+) -> tuple[Segment, VersionChecksum | None]:
+    """Open the scan cache of a segment if it has the segment's newest checksum.
+
+    Returns:
+        The segment with the opened cache, and the checksum.
+    """
+    found, checkpoint = segment.scan_cache, segment.checkpoint
+    if found is None or found.footer is None or found.reason is not None or checkpoint is None:
+        return segment, None
+    version = found.hint.version
+    if checkpoint.version != version or segment.checksum_version not in (None, version):
+        return segment, None
+    try:
+        file = open_cache_file(storage, found.hint, found.footer)
+    except UnusableCacheError as error:
+        return replace(segment, scan_cache=replace(found, reason=str(error))), None
+    checksum = checksum_from_bytes(file.checksum, log_directory, version)
+    return replace(segment, scan_cache=replace(found, file=file, footer=None)), checksum

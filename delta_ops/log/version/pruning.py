@@ -186,7 +186,7 @@ def _judge_files(
     reads_stats = bool(looked_at - set(types))
     for files in adds.to_batches():
         values = {
-            name: _partition_column(files, name, t, uri, time_zone) for name, t in types.items()
+            name: partition_column(files, name, t, uri, time_zone) for name, t in types.items()
         }
         stats = files.column("stats") if reads_stats else pa.nulls(len(files), pa.string())
         yield files, judge(resolved, values, stats)
@@ -223,9 +223,21 @@ def _uniform_place(maps: pa.MapArray, name: str) -> pa.Array | tuple[int, int] |
     return places if same else None
 
 
-def _partition_column(
+def partition_column(
     adds: pa.RecordBatch, name: str, data_type: DataType, uri: str, time_zone: str
 ) -> PartitionColumn:
+    """The values of a partition column, by its physical name.
+
+    Args:
+        adds: Has the columns `path` and `partitionValues`.
+        name: The physical name of the column.
+        data_type: The type of the column.
+        uri: The table's root.
+        time_zone: Time zone for partition timestamps without one.
+
+    Raises:
+        LogPathError: A value does not fit the type.
+    """
     texts = values_of(adds.column("partitionValues"), name)
     encoded = texts.dictionary_encode(null_encoding="encode")
     with _naming_file(adds, texts, name, data_type, uri):

@@ -2,13 +2,16 @@
 
 Reads and counts of both engines, overwrites of some rows, deletes, updates and merges find their
 files by `plan_scan`. It works in steps, and a step leaves out a file only if it proves that no row
-of the file matches. Partition values come first, then statistics. Caches and indexes are further
-steps, and belong here.
+of the file matches. A scan cache comes first, if the table has one: a part of it is then read
+instead of the checkpoint. Partition values follow, then statistics. Indexes are further steps, and
+belong here.
 
 1. A plan takes one pass over the log, and counts its steps from columns that the caller reads.
 2. The files stay Arrow columns. An iteration creates their `AddFile` values, some at a time.
 3. A transaction has read its predicate, never the files of a plan: other writers may add files
    with matching rows.
+4. A scan cache that is stale or damaged costs time, and never a file: the plan starts again from
+   the log, and says so in its problems.
 """
 
 from __future__ import annotations
@@ -20,7 +23,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from delta_ops.errors import naming_table
+from delta_ops.log.scan_cache.file import UnusableCacheError
 from delta_ops.log.version import pruning
+from delta_ops.log.version.cached_files import CachedPart, choose_part
 from delta_ops.log.version.files import Version, may_repeat_files, naming_file, stream_live
 from delta_ops.log.version.indexes.narrow import narrow
 from delta_ops.log.version.indexes.wanted import MIN_FILES, KeysOf
@@ -50,7 +55,9 @@ class ScanStep:
 
     name: str
     """`live files`, `partition values`, `statistics`, `condition` if it has no columns,
-    `repeated names` if a checkpoint lists a file twice, or `index NAME` of an inverted index."""
+    `repeated names` if a checkpoint lists a file twice, or `index NAME` of an inverted index. With
+    a scan cache: `scan cache`, and `cached and later files` in place of `live files` if commits
+    follow the cached version, since files that they removed are counted too."""
     columns: tuple[str, ...] = ()
     """The columns of the condition that the step used."""
     num_files: int
@@ -77,7 +84,8 @@ class ScanPlan:
     partition_time_zone: str = "UTC"
     """Time zone for partition timestamps without a zone."""
     problems: tuple[str, ...] = ()
-    """A sentence for each index that was passed over because it is damaged or unreadable."""
+    """A sentence for the scan cache and for each index that was passed over because it is stale,
+    damaged or unreadable."""
 
     def __len__(self) -> int:
         return len(self.adds)
@@ -230,14 +238,19 @@ def plan_scan(
         with naming_table(snapshot.uri):
             selected = predicate_of(predicate)
             steps = _Steps(snapshot, selected, partition_time_zone)
-        needed = [*loaded, "path", "deletionVector", *steps.sources]
-        live = stream_live(snapshot, list(dict.fromkeys(needed)))
-        adds = pa.concat_tables(map(steps.keep, live))
+        needed = list(dict.fromkeys([*loaded, "path", "deletionVector", *steps.sources]))
+        adds: pa.Table | None = None
+        problems: tuple[str, ...] = ()
+        if selected is not None:
+            adds, problems = _keep_cached(steps, selected, needed)
+        if adds is None:
+            steps = _Steps(snapshot, selected, partition_time_zone)
+            adds = pa.concat_tables(map(steps.keep, stream_live(snapshot, needed)))
         if may_repeat_files(snapshot):
             adds = steps.drop_repeated(adds)
-        problems: tuple[str, ...] = ()
         if _INDEXED.issubset(loaded) and (selected is not None or keys):
-            adds, problems = steps.narrow(adds, keys)
+            adds, of_indexes = steps.narrow(adds, keys)
+            problems += of_indexes
         return ScanPlan(
             snapshot=snapshot,
             predicate=selected,
@@ -246,6 +259,24 @@ def plan_scan(
             adds=adds.select(loaded),
             columns=None if columns is None else tuple(columns),
             partition_time_zone=partition_time_zone,
+        )
+
+
+def _keep_cached(
+    steps: _Steps, predicate: Predicate, columns: Sequence[str]
+) -> tuple[pa.Table | None, tuple[str, ...]]:
+    """Return the files of the plan by the scan cache, or None; and a problem of the cache."""
+    try:
+        with naming_table(steps.version.uri):
+            part = choose_part(steps.version, predicate, steps.zone)
+        if part is None:
+            return None, ()
+        steps.begin_with(part)
+        return pa.concat_tables(map(steps.keep, part.stream(columns))), ()
+    except UnusableCacheError as error:
+        return None, (
+            f"The scan cache was not used, because {error}; the operation scan_cache writes a new "
+            "one.",
         )
 
 
@@ -282,8 +313,9 @@ class _Steps:
     def __init__(
         self, version: Version, predicate: Predicate | None, partition_time_zone: str
     ) -> None:
-        self._version, self._predicate, self._zone = version, predicate, partition_time_zone
+        self.version, self._predicate, self.zone = version, predicate, partition_time_zone
         self._live, self._by_values, self._by_statistics = _Count(), _Count(), _Count()
+        self._part: CachedPart | None = None
         self._distinct: _Count | None = None
         self._indexed: _Count | None = None
         self._indexes: Mapping[str, str] = {}
@@ -297,15 +329,19 @@ class _Steps:
             self._named = sorted(by_values), sorted(by_statistics)
             self.sources = ["path", "partitionValues", *(["stats"] if by_statistics else [])]
 
+    def begin_with(self, part: CachedPart) -> None:
+        """Begin with the files of a scan cache."""
+        self._part = part
+
     def keep(self, adds: pa.Table) -> pa.Table:
         """Return the files that each step keeps."""
         self._live.add(adds)
         if self._predicate is None:
             return adds
-        version = self._version
+        version = self.version
         kept = []
         for files, masks in pruning.match_by_step(
-            adds, self._predicate, version.definition, version.uri, self._zone
+            adds, self._predicate, version.definition, version.uri, self.zone
         ):
             if self._named[0]:
                 self._by_values.add(files, masks.by_partition_values)
@@ -316,7 +352,7 @@ class _Steps:
 
     def drop_repeated(self, adds: pa.Table) -> pa.Table:
         """Return each file once."""
-        distinct = drop_repeated(adds, self._version.uri)
+        distinct = drop_repeated(adds, self.version.uri)
         if len(distinct) < len(adds):
             self._distinct = _Count()
             self._distinct.add(distinct)
@@ -326,7 +362,7 @@ class _Steps:
         """Return the files that inverted indexes leave, and problems of indexes."""
         if len(adds) < MIN_FILES:
             return adds, ()
-        found = narrow(self._version, adds, self._predicate, keys, partition_time_zone=self._zone)
+        found = narrow(self.version, adds, self._predicate, keys, partition_time_zone=self.zone)
         if found is None:
             return adds, ()
         if found.used:
@@ -337,7 +373,7 @@ class _Steps:
     def list_steps(self) -> tuple[ScanStep, ...]:
         """The steps that the predicate has, with what they left."""
         by_values, by_statistics = self._named
-        steps = [_step("live files", (), self._live)]
+        steps = self._first_steps()
         if by_values:
             steps.append(_step("partition values", by_values, self._by_values))
         if by_statistics:
@@ -350,6 +386,16 @@ class _Steps:
             name = f"{'index' if len(self._indexes) == 1 else 'indexes'} {', '.join(self._indexes)}"
             steps.append(_step(name, tuple(self._indexes.values()), self._indexed))
         return tuple(steps)
+
+    def _first_steps(self) -> list[ScanStep]:
+        part = self._part
+        if part is None:
+            return [_step("live files", (), self._live)]
+        whole = _Count()
+        whole.files = part.num_files
+        whole.bytes = None if self._live.bytes is None else part.size_bytes
+        name = "cached and later files" if len(part.tail) else "live files"
+        return [_step(name, (), whole), _step("scan cache", part.columns, self._live)]
 
 
 def _step(name: str, columns: Sequence[str], count: _Count) -> ScanStep:

@@ -218,6 +218,7 @@ _TEXTS: Mapping[Measure, Callable[[Any, Any], str]] = {
     "expired_tombstones": _count_text("removed file", " past the retention"),
     "expired_log_files": _count_text("log file", " past the retention"),
     "incomplete_checkpoints": _count_text("file", " of incomplete checkpoints"),
+    "commits_since_scan_cache": _count_text("commit", " since the scan cache"),
     "deleted_rows": lambda value, limit: f"{value:.3g} of all rows are deleted, limit {limit:g}",
     "partition_skew": lambda value, limit: (
         f"the largest partition has {value:.3g} times the mean size, limit {limit:g}"

@@ -45,6 +45,7 @@ _DESCRIPTIONS: Mapping[str, str] = {
     "expired_tombstones": "Removed files past their retention that no vacuum has deleted.",
     "expired_log_files": "Log files past their retention.",
     "incomplete_checkpoints": "Files of unfinished checkpoints.",
+    "commits_since_scan_cache": "Commits since the scan cache, which reads with a condition use.",
     "deleted_rows": "Share of the rows that deletion vectors delete.",
     "partition_skew": "Size of the largest partition, relative to the mean.",
     "file_size_skew": "Size of the largest file, relative to the target size.",

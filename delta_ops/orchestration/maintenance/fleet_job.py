@@ -95,6 +95,13 @@ class FleetMaintenanceConfig(StrictConfig):
     commit_bytes_since_checkpoint: int | None = _threshold(
         "Write a checkpoint from this many bytes of commits on."
     )
+    commits_since_scan_cache: int | None = _threshold(
+        "Write a scan cache from this number of commits on; if not set, from the table's "
+        "delta_ops.scanCacheInterval on."
+    )
+    scan_cache_files: int | None = _threshold(
+        "Write a scan cache of a table without one from this number of live files on."
+    )
     expired_tombstones: int | None = _threshold(
         "Vacuum from this number of removed files past their retention on."
     )

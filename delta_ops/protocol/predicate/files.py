@@ -94,6 +94,24 @@ def might_match_by_step(predicate: Predicate, partitions: Partitions, stats: pa.
     return Kept(by_partition_values, keep)
 
 
+def might_match_domains(
+    predicate: Predicate, domains: Mapping[ColumnPath, Domain], count: int
+) -> pa.BooleanArray:
+    """For each entry of the domains, false only if the predicate is true for no row.
+
+    Args:
+        predicate: Resolved by `resolve`.
+        domains: Domains by column; nothing is known of a missing column.
+        count: Number of entries of each domain.
+    """
+    return _outcomes(predicate, domains, count).can_be_true
+
+
+def leaf_types(predicate: Predicate) -> LeafTypes:
+    """The compared columns that can have a domain, with their types."""
+    return _leaf_types(predicate, {})
+
+
 def count_unbounded(
     predicate: Predicate, partitions: Collection[str], stats: pa.Array
 ) -> Mapping[ColumnPath, int]:

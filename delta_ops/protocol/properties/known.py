@@ -262,6 +262,23 @@ BLOOM_FILTERS: Property[tuple[ColumnPath, ...] | None] = Property(
     default=None,
     acts_in="write",
 )
+SCAN_CACHE: Property[bool | None] = Property(
+    name="delta_ops.scanCache",
+    meaning=(
+        "Commits write the scan cache, and reads use it. Not set: commits write it again where the "
+        "table has one. false: neither."
+    ),
+    parse=parse_flag,
+    default=None,
+    acts_in="read, checkpoint",
+)
+SCAN_CACHE_INTERVAL: Property[int] = Property(
+    name="delta_ops.scanCacheInterval",
+    meaning="Number of commits between scan caches.",
+    parse=parse_positive_integer,
+    default="100",
+    acts_in="checkpoint",
+)
 VACUUM_LOGGING: Property[bool] = Property(
     name="delta_ops.vacuum.logging",
     meaning="A vacuum commits VACUUM START and VACUUM END.",
@@ -304,6 +321,8 @@ PROPERTIES: tuple[Property[Any], ...] = (
     RECORD_READS,
     SORT_KEY,
     BLOOM_FILTERS,
+    SCAN_CACHE,
+    SCAN_CACHE_INTERVAL,
     VACUUM_LOGGING,
     POLICY,
     Property(

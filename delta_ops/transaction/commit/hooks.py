@@ -15,7 +15,7 @@ After the hooks, two checks follow:
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import takewhile
@@ -35,12 +35,21 @@ from delta_ops.log.checksum_write.write import create_checksum
 from delta_ops.log.commit_file import Commit, read_commit_if_there
 from delta_ops.log.lost_commits import LostCommit, find_lost_commits
 from delta_ops.log.refs.branches import branch_id_of
-from delta_ops.log.refs.side_logs import validate_open
+from delta_ops.log.refs.side_logs import is_side_log, validate_open
 from delta_ops.log.same_table import validate_same_table
+from delta_ops.log.scan_cache_write.state import (
+    delete_unused,
+    has_scan_cache,
+    state_of_cache,
+    tag_existing,
+    unused_files,
+)
+from delta_ops.log.scan_cache_write.write import write_scan_cache
 from delta_ops.log.segment import list_log
 from delta_ops.log.snapshot import advance
 from delta_ops.protocol.actions import Action, CommitInfo, Metadata
 from delta_ops.protocol.file_names import checksum_name, commit_name
+from delta_ops.protocol.properties.known import SCAN_CACHE, SCAN_CACHE_INTERVAL
 from delta_ops.protocol.properties.table_properties import TableProperties
 from delta_ops.storage.store_clock import store_time_ms
 from delta_ops.transaction.commit.info import is_ours
@@ -72,6 +81,15 @@ class CommittedVersion:
     def txn_id(self) -> str | None:
         """`commitInfo.txnId`."""
         return next((a.txn_id for a in self.actions if isinstance(a, CommitInfo)), None)
+
+    @property
+    def configuration(self) -> Mapping[str, str]:
+        """The properties of the table, as text."""
+        changed = next((each for each in self.actions if isinstance(each, Metadata)), None)
+        if changed is not None:
+            return changed.configuration
+        before = self.snapshot_before()
+        return {} if before is None else before.metadata.configuration
 
     def snapshot_before(self) -> Snapshot | None:
         """The previous version, without I/O; None for version 0."""
@@ -150,7 +168,33 @@ def checkpoint_if_due(committed: CommittedVersion) -> None:
         delete_stale(log.storage, log.log_directory, stale, store_time_ms(log.storage))
 
 
-DEFAULT_HOOKS: tuple[Hook, ...] = (write_checksum, checkpoint_if_due)
+def scan_cache_if_due(committed: CommittedVersion) -> None:
+    """Write the scan cache of a table that has one, if it is older than the table's interval.
+
+    It is written with a checkpoint only, and never by a commit in between. A table without a scan
+    cache gets one if its property `delta_ops.scanCache` is true. Otherwise the maintenance
+    operation `scan_cache` decides.
+    """
+    log = committed.log
+    if not committed.is_checkpoint_due or is_side_log(log.log_directory):
+        return
+    configuration = committed.configuration
+    wanted = SCAN_CACHE.value_in(configuration)
+    if wanted is False or not (wanted or has_scan_cache(log.storage)):
+        return
+    snapshot = log.snapshot(committed.version)
+    cached_version = state_of_cache(snapshot).version
+    interval = SCAN_CACHE_INTERVAL.value_in(configuration)
+    if cached_version is not None and snapshot.version - cached_version < interval:
+        tag_existing(snapshot)
+        return
+    write_scan_cache(snapshot)
+    if unused_files(log.storage, log.log_directory, committed.clock()):
+        now_ms = store_time_ms(log.storage)
+        delete_unused(log.storage, unused_files(log.storage, log.log_directory, now_ms))
+
+
+DEFAULT_HOOKS: tuple[Hook, ...] = (write_checksum, checkpoint_if_due, scan_cache_if_due)
 
 
 def follow_up(

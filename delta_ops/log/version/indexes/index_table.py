@@ -68,6 +68,7 @@ class _IndexVersion:
     loaded: LoadedVersion
     log_directory: str = _LOG
     base: None = None
+    scan_cache: None = None
 
     @property
     def uri(self) -> str:

@@ -1,0 +1,1 @@
+"""Writes the scan cache."""
