@@ -37,6 +37,7 @@ BENCHMARKS = (
     "changes_beside_compaction",
     "checkpoints",
     "vacuum",
+    "inverted_index",
     "layout",
     "layout_plan",
     "late_data",

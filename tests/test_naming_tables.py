@@ -16,6 +16,7 @@ from delta_ops import DeltaLog, begin
 from delta_ops.ddl import NewColumn, change_type, set_properties
 from delta_ops.errors import InvalidRequestError, TableNotFoundError
 from delta_ops.log.delta_log import log_of, snapshot_of
+from delta_ops.maintenance import create_index
 from tests.test_arguments import public_functions
 
 NEEDED: dict[str, Any] = {
@@ -33,6 +34,9 @@ NEEDED: dict[str, Any] = {
     "change_type": {"column": "n", "data_type": "decimal(22,1)"},
     "cluster_by": {"columns": ["n"]},
     "create_table": {"schema": pa.schema([("id", pa.int64())]), "if_exists": "ignore"},
+    "create_index": {"name": "ids", "column": "id"},
+    "drop_index": {"name": "ids"},
+    "refresh_index": {"name": "ids"},
     "set_default": {"column": "n", "default": "1"},
     "rename_column": {"column": "n", "name": "number"},
     "rename_table": {"name": "numbers"},
@@ -59,6 +63,7 @@ OF_TABLES = [
 def table(tmp_path: Path) -> Path:
     for number in range(3):
         da.write(tmp_path / "t", pa.table({"id": [number], "n": [number]}))
+    create_index(tmp_path / "t", "ids", "id")
     return tmp_path / "t"
 
 
@@ -84,7 +89,15 @@ def test_the_functions_of_tables_are_these() -> None:
             "compact_log",
             *("count_rows", "create_table", "explain_scan"),
         ),
-        *("create_checkpoint", "export_schema", "fleet_health", "health", "maintain"),
+        *("create_index", "drop_index", "list_indexes", "refresh_index", "refresh_indexes"),
+        *(
+            "create_checkpoint",
+            "create_scan_cache",
+            "export_schema",
+            "fleet_health",
+            "health",
+            "maintain",
+        ),
         *("maintain_fleet", "optimize", "plan_maintenance", "purge", "read_changes", "repair"),
         "restore",
         *("revert", "stage_write", "to_batches", "to_table", "vacuum", "write"),

@@ -20,6 +20,7 @@ import click
 
 from delta_ops.cli.alter import alter_command
 from delta_ops.cli.health import health_command
+from delta_ops.cli.indexes import index_command
 from delta_ops.cli.log import (
     backfill_statistics_command,
     checkpoint_command,
@@ -173,6 +174,11 @@ EXAMPLES: Mapping[str, str] = {
     "head": "head lake/orders -n 5 --columns id,price",
     "health": "health lake",
     "history": "history lake/orders --limit 5",
+    "index": "index lake/orders create by_country country",
+    "index create": "index lake/orders create by_country country --budget 10GB",
+    "index drop": "index lake/orders drop by_country",
+    "index refresh": "index lake/orders refresh by_country",
+    "index show": "index lake/orders show",
     "maintain": "maintain lake --dry-run",
     "manifest": "manifest lake/orders",
     "optimize": "optimize lake/orders --zorder country,id --dry-run",
@@ -259,6 +265,7 @@ for _command in (
     changes_command,
     properties_command,
     alter_command,
+    index_command,
     tag_command,
     branch_command,
     session_command,

@@ -103,11 +103,20 @@ def target_size_option(command: F) -> F:
 
 def budget_option(command: F) -> F:
     """Add `--budget`, passed in bytes."""
+    return _budget(command, "Rewrite")
+
+
+def index_budget_option(command: F) -> F:
+    """Add `--budget` of an index, passed in bytes."""
+    return _budget(command, "Index")
+
+
+def _budget(command: F, verb: str) -> F:
     return click.option(
         "--budget",
         metavar="SIZE",
         callback=_size,
-        help="Rewrite no more than this in one run, as 10GB; the next run continues.",
+        help=f"{verb} no more than this in one run, as 10GB; the next run continues.",
     )(command)
 
 

@@ -35,6 +35,9 @@ class ThresholdAttributes(dg.Resolvable, dg.Model):
     clustering_depth: Annotated[
         int | None, _text(description="Overlapping files of a clustered table."), _IS_NUMBER
     ] = None
+    unindexed_files: Annotated[
+        int | None, _text(description="Files that an inverted index does not cover."), _IS_NUMBER
+    ] = None
     commits_since_checkpoint: Annotated[
         int | None,
         _text(

@@ -23,11 +23,13 @@ from delta_ops.maintenance.health.figures import HealthFigures
 from delta_ops.maintenance.health.findings import assess
 from delta_ops.maintenance.health.report import HealthReport, health, health_json
 from delta_ops.maintenance.indexes.act import (
+    IndexesRefresh,
     IndexInfo,
     create_index,
     drop_index,
     list_indexes,
     refresh_index,
+    refresh_indexes,
 )
 from delta_ops.maintenance.indexes.refresh import IndexRefresh
 from delta_ops.maintenance.log_cleanup.act import LogCleanupResult, clean_up_log
@@ -70,6 +72,7 @@ __all__ = [
     "HealthThresholds",
     "IndexInfo",
     "IndexRefresh",
+    "IndexesRefresh",
     "LayoutAdvice",
     "LogCleanupPlan",
     "LogCleanupResult",
@@ -124,6 +127,7 @@ __all__ = [
     "plan_vacuum",
     "purge",
     "refresh_index",
+    "refresh_indexes",
     "repair",
     "restore",
     "revert",

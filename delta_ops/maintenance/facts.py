@@ -19,6 +19,7 @@ from delta_ops.log.refs.branches import BRANCHES_DIRECTORY
 from delta_ops.log.refs.session_files import SESSIONS_DIRECTORY
 from delta_ops.log.segment import LogListing
 from delta_ops.maintenance.admission import is_of_branch
+from delta_ops.maintenance.indexes.act import IndexInfo
 from delta_ops.maintenance.kept_versions import KeptVersions, ref_of_error
 from delta_ops.maintenance.log_cleanup.load import plan_of_listed, plan_of_log
 from delta_ops.maintenance.log_cleanup.plan import LogCleanupPlan
@@ -46,6 +47,8 @@ class LoadedTable:
     tombstones: pa.Table
     """The snapshot's tombstones, with at least `vacuum.due.TOMBSTONE_COLUMNS`."""
     target_size_bytes: int
+    indexes: Sequence[IndexInfo]
+    """The inverted indexes of the table."""
     now_ms: int
 
 
@@ -94,7 +97,13 @@ def load_facts(
         expired_file_is_there=is_there,
         refused=refused,
         scan_cache=None if is_of_branch(snapshot) else load_scan_cache_facts(snapshot),
+        unindexed_files=max(map(_unindexed_files, table.indexes), default=0),
     )
+
+
+def _unindexed_files(index: IndexInfo) -> int:
+    """Number of files that a refresh of the index would cover."""
+    return index.num_files - index.covered_files if index.column is not None else 0
 
 
 @contextmanager

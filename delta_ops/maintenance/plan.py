@@ -24,6 +24,7 @@ from delta_ops.log import Source, snapshot_of
 from delta_ops.log.segment import listing_from_files
 from delta_ops.maintenance.admission import validate_log_deletable
 from delta_ops.maintenance.facts import LoadedTable, load_facts
+from delta_ops.maintenance.indexes.act import indexes_of
 from delta_ops.maintenance.optimize.small_files import small_file_sizes, target_size_bytes
 from delta_ops.maintenance.registry import Operation, due_operations, findings_of_operations
 from delta_ops.maintenance.thresholds import Facts, HealthThresholds
@@ -101,6 +102,7 @@ def plan_maintenance(
         small_files=small_file_sizes(snapshot, target),
         tombstones=snapshot.tombstones(TOMBSTONE_COLUMNS),
         target_size_bytes=target,
+        indexes=indexes_of(snapshot),
         now_ms=clock(),
     )
     return plan_of_facts(

@@ -4,10 +4,11 @@ Registering an operation here is enough: jobs, sensors, checks, the terminal and
 
 1. vacuum finds removed files by tombstones, which the next checkpoint drops;
 2. optimize, purge and repair make commits that belong in the checkpoint;
-3. checkpoint limits how far the log can be cleaned up;
-4. scan_cache orders the live files of a checkpoint;
-5. clean_up_log;
-6. compact_log is never due, because only some engines read compactions.
+3. indexes are refreshed after optimize, which makes new files;
+4. checkpoint limits how far the log can be cleaned up;
+5. scan_cache orders the live files of a checkpoint;
+6. clean_up_log;
+7. compact_log is never due, because only some engines read compactions.
 
 Decisions are pure: the same facts and thresholds give the same due operations to every caller.
 """
@@ -21,6 +22,7 @@ from delta_ops.errors import InvalidRequestError, UnsupportedFeatureError
 from delta_ops.log import Snapshot
 from delta_ops.maintenance.admission import validate_format
 from delta_ops.maintenance.checkpoint.operation import CHECKPOINT
+from delta_ops.maintenance.indexes.operation import REFRESH_INDEXES
 from delta_ops.maintenance.log_cleanup.operation import CLEAN_UP_LOG
 from delta_ops.maintenance.log_compaction.operation import COMPACT_LOG
 from delta_ops.maintenance.operation import OperationEntry
@@ -38,6 +40,7 @@ OPERATIONS: tuple[OperationEntry[Any], ...] = (
     OPTIMIZE,
     PURGE,
     REPAIR,
+    REFRESH_INDEXES,
     CHECKPOINT,
     SCAN_CACHE,
     CLEAN_UP_LOG,

@@ -31,6 +31,7 @@ Measure = Literal[
     "file_size_skew",
     "stats_coverage",
     "clustering_depth",
+    "unindexed_files",
     "promised_time_travel",
     "readable_time_travel",
     "unreachable_files",
@@ -117,6 +118,8 @@ class Facts:
     """The scan cache; None: not measured."""
     clustering: Clustering | None = None
     """The layout of a clustered table; None: not measured."""
+    unindexed_files: int = 0
+    """Live files that an inverted index does not cover; the most of any index."""
 
     @property
     def stats_coverage(self) -> float | None:
@@ -159,6 +162,8 @@ class HealthThresholds:
     clustering_depth: int = 4
     """Due if this many files of a clustered table may hold the same values and some are not laid
     out."""
+    unindexed_files: int = 10
+    """Due at this many files that an inverted index does not cover."""
     deleted_rows: float = 0.1
     """Due if deletion vectors mark this share of all rows, counted in files within the table."""
     partition_skew: float = 10.0

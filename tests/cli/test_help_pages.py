@@ -120,6 +120,8 @@ NEED_MORE = {
     "branch diff": "the branch is missing",
     "branch publish": "the branch is missing",
     "branch rename": "the branch is missing",
+    "index drop": "the index is missing",
+    "index refresh": "the index is missing",
     "release": "the second table is missing",
     "release diff": "the release is missing",
     "release drop-holds": "the hold is missing",

@@ -336,10 +336,12 @@ def test_one_pass_over_the_log_and_no_listing_of_data(tmp_path: Path) -> None:
     calls = calls_of(table.log)
     assert [call for call in calls if call[0].startswith("list")] == [
         ("list_from", "_delta_log"),
+        ("list_from", "_delta_ops/indexes"),
         ("list_from", "_delta_ops/refs"),
     ]
     assert {path for _, path in calls if not path.startswith("_delta_log")} == {
         "_delta_ops/format.json",
+        "_delta_ops/indexes",
         "_delta_ops/planning/hint.json",
         "_delta_ops/refs",
         f"_delta_ops/refs/{1:020}.json",  # a listing may show it late
@@ -352,7 +354,7 @@ def test_one_pass_over_the_log_and_no_listing_of_data(tmp_path: Path) -> None:
         "json",  # of the refs
         "json",  # of the scan cache
     ]
-    assert len(calls) == 8
+    assert len(calls) == 9
 
 
 def test_on_a_disk_commits_before_the_checkpoint_are_compared_with_their_checksums(

@@ -201,9 +201,10 @@ def test_asking_is_cheap(tmp_path: Path) -> None:
     vacuum(table.log, clock=table.clock)
     plan_maintenance(DeltaLog("", storage=storage), clock=table.clock)
     assert "list_tree" not in calls
-    assert calls.count("list_from") == 3  # the log, the directory of the files, and the tags
+    # The log, the directory of the files, the tags, and the indexes.
+    assert calls.count("list_from") == 4
     assert calls.count("stat") <= 16
-    assert len(calls) <= 16 + 8
+    assert len(calls) <= 16 + 9
 
 
 def test_a_snapshot_will_do(tmp_path: Path) -> None:

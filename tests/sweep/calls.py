@@ -47,6 +47,16 @@ def _merge(table: Path) -> None:
     merge.when_matched_update({"p": "source.p"}).when_not_matched_insert_all().execute()
 
 
+def _drop_index(table: Path) -> None:
+    maintenance.create_index(table, "ids", "id")
+    maintenance.drop_index(table, "ids")
+
+
+def _refresh_index(table: Path) -> None:
+    maintenance.create_index(table, "ids", "id")
+    maintenance.refresh_index(table, "ids")
+
+
 def _convert(table: Path) -> None:
     """The data files without their log."""
     for name in ("_delta_log", "_change_data"):
@@ -121,6 +131,7 @@ READS: Mapping[str, Call] = {
     "health": lambda t: maintenance.health_json(maintenance.health(t)),
     "fleet_health": lambda t: list(maintenance.fleet_health([t])),
     "find_tables": maintenance.find_tables,
+    "list_indexes": maintenance.list_indexes,
     "plan_maintenance": maintenance.plan_maintenance,
     "plan_checkpoint": lambda t: maintenance.plan_checkpoint(DeltaLog(t).snapshot()),
     "plan_restore": _plan_restore,
@@ -191,12 +202,16 @@ WRITES: Mapping[str, Call] = {
     "clean_up_log": maintenance.clean_up_log,
     "compact_log": maintenance.compact_log,
     "create_checkpoint": maintenance.create_checkpoint,
+    "create_index": lambda t: maintenance.create_index(t, "ids", "id"),
+    "drop_index": _drop_index,
     "maintain": maintenance.maintain,
     "maintain_fleet": lambda t: list(maintenance.maintain_fleet([t])),
     "create_scan_cache": maintenance.create_scan_cache,
     "optimize": optimize,
     "optimize by order": lambda t: optimize(t, zorder_by=["id"]),
     "purge": maintenance.purge,
+    "refresh_index": _refresh_index,
+    "refresh_indexes": maintenance.refresh_indexes,
     "repair": lambda t: maintenance.repair(t, remove_missing=True),
     "restore": lambda t: maintenance.restore(t, version=1),
     "revert": lambda t: maintenance.revert(t, LATEST),

@@ -65,7 +65,9 @@ class PlannedMerge:
         validate_source(source, self._request.source_rules, table)
         run = _begin_run(plan, source, snapshot)
         transaction.read(run.read)
-        files = list(plan_scan(snapshot, run.read))
+        # Clauses for rows without a match need rows of any key.
+        sought = () if plan.others else run.matching.keys.sought
+        files = list(plan_scan(snapshot, run.read, keys=sought))
         has_vectors = transaction.definition.properties.deletion_vectors
         change = _change_by_vectors if has_vectors else _change_files
         found, num_copied, marked = change(run, files, snapshot, changed)

@@ -17,6 +17,7 @@ from delta_ops.arrow.casting import plan_fit
 from delta_ops.arrow.dml.merge_source import Source, join_chunks, normalize_key, rows_of_source
 from delta_ops.arrow.expressions.evaluation import evaluate
 from delta_ops.errors import InvalidRequestError
+from delta_ops.log import KeysOf
 from delta_ops.planning.key_ranges import cover_keys
 from delta_ops.planning.merge_columns import (
     SOURCE,
@@ -51,6 +52,8 @@ class MergeKeys:
     """Start of each key's rows in `rows`, and the end of the last key's rows."""
     covering: Predicate
     """True for every row of the target that can match a source row."""
+    sought: Sequence[KeysOf]
+    """The values of each key that can match, for inverted indexes."""
 
     def near(self, values: Any) -> pa.Table:
         """Return the rows of `table` whose first key is in the range of these values.
@@ -103,6 +106,7 @@ def load_keys(
     rows = rows_of_source(source, pa.arange(0, len(source)), SOURCE)
     pads: list[Callable[[Any], Any]] = []
     paths, values, covers = [], [], []
+    sought: list[KeysOf] = []
     for column, value in condition.keys:
         assert isinstance(column, Column)
         found = locate(find(column.path).path[1:], columns.target)
@@ -110,6 +114,8 @@ def load_keys(
         evaluated = evaluate(resolve_expression(value, find), rows)
         fitted = _fit_key(evaluated, found, table)
         cover = cover_keys([found.path], [fitted])
+        if not (condition.is_null_safe and evaluated.null_count):
+            sought.append(KeysOf(column=found.path, data_type=found.data_type, values=fitted))
         if condition.is_null_safe:
             is_null = evaluated.is_null()
             paths += [found.path, found.path]
@@ -141,6 +147,7 @@ def load_keys(
         rows=numpy_of(ordered["row"]),
         bounds=np.append(starts, len(source)),
         covering=covering,
+        sought=sought,
     )
 
 

@@ -34,6 +34,7 @@ from delta_ops.log.segment import (
 from delta_ops.log.snapshot import load_readable
 from delta_ops.log.version.repeated_files import all_differ, drop_repeated
 from delta_ops.maintenance.facts import LoadedTable, load_facts
+from delta_ops.maintenance.indexes.act import IndexInfo, indexes_of
 from delta_ops.maintenance.optimize.clustering import load_clustering
 from delta_ops.maintenance.optimize.cubes import is_in_cube
 from delta_ops.maintenance.optimize.plan import small_file_limit
@@ -105,6 +106,8 @@ class HealthFigures(Facts):
     refs_at_risk: tuple[RefAtRisk, ...]
     """Tags, branches and sessions that have expired, or whose files another engine may have
     deleted."""
+    indexes: tuple[IndexInfo, ...]
+    """The inverted indexes of the table, with what they cover."""
     protocol: Protocol
     configuration: dict[str, str]
     """The properties of the table, as its metadata has them."""
@@ -174,6 +177,7 @@ def figures_of(log: DeltaLog, table: ListedTable, *, now_ms: int) -> HealthFigur
     target = target_size_bytes(snapshot, None)
     live = _live_sums(snapshot, target)
     tombstones = snapshot.tombstones(_REMOVES)
+    indexes = tuple(indexes_of(snapshot))
     found = load_facts(
         LoadedTable(
             snapshot=snapshot,
@@ -182,6 +186,7 @@ def figures_of(log: DeltaLog, table: ListedTable, *, now_ms: int) -> HealthFigur
             small_files=live.mergeable,
             tombstones=tombstones,
             target_size_bytes=target,
+            indexes=indexes,
             now_ms=now_ms,
         )
     )
@@ -214,6 +219,7 @@ def figures_of(log: DeltaLog, table: ListedTable, *, now_ms: int) -> HealthFigur
         lost_commits=_lost_commits(log, listing, snapshot),
         damaged_checkpoints=snapshot.damaged_checkpoints,
         refs_at_risk=_refs_at_risk(snapshot, now_ms),
+        indexes=indexes,
         protocol=snapshot.protocol,
         configuration=dict(snapshot.metadata.configuration),
     )

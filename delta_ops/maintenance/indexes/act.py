@@ -15,6 +15,8 @@ from delta_ops.error_texts import first_line
 from delta_ops.errors import (
     DeltaOpsError,
     InvalidRequestError,
+    LogCorruptError,
+    UnsupportedFeatureError,
     naming_table,
 )
 from delta_ops.events import OnEvent, ignore
@@ -156,6 +158,61 @@ def refresh_index(
     return refresh.run(dry_run=dry_run)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexesRefresh:
+    """The result of `refresh_indexes`."""
+
+    indexes: tuple[IndexRefresh, ...]
+    dry_run: bool
+    problems: tuple[str, ...] = ()
+    """A sentence for each index that cannot be refreshed."""
+
+
+def refresh_indexes(
+    log: TableOrPlace,
+    *,
+    max_bytes: int | None = None,
+    dry_run: bool = False,
+    clock: Clock = system_clock,
+    on_event: OnEvent = ignore,
+) -> IndexesRefresh:
+    """Refresh the inverted indexes: index new files, and drop entries of deleted files.
+
+    Args:
+        max_bytes: As for `create_index`, for each index.
+
+    Raises:
+        TableNotFoundError: There is no table.
+        StorageError: The store failed.
+
+    Examples:
+        >>> _ = create_index("lake/orders", "by_country", "country")
+        >>> [each.planned_files for each in refresh_indexes("lake/orders").indexes]
+        [0]
+    """
+    validate_arguments(refresh_indexes, locals())
+    table = log_of(log).main
+    table_id = table.snapshot().metadata.id
+    definitions, problems = list_definitions(table.storage)
+    results: list[IndexRefresh] = []
+    for each in definitions:
+        if each.table_id != table_id:
+            continue
+        try:
+            refresh = Refresh(table, each, max_bytes, clock, on_event)
+            results.append(refresh.run(dry_run=dry_run))
+        except (LogCorruptError, UnsupportedFeatureError) as error:
+            problems.append(_unreadable_index(each, error))
+    return IndexesRefresh(indexes=tuple(results), dry_run=dry_run, problems=tuple(problems))
+
+
+def _unreadable_index(definition: IndexDefinition, error: DeltaOpsError) -> str:
+    return (
+        f"Index {definition.name} cannot be read ({first_line(error)}); drop it and create it "
+        "again."
+    )
+
+
 def list_indexes(log: TableOrPlace) -> list[IndexInfo]:
     """The inverted indexes of a table at its latest version, with their coverage.
 
@@ -242,7 +299,7 @@ def _validate_same(found: IndexDefinition, wanted: IndexDefinition, table: str) 
 def _info(definition: IndexDefinition, snapshot: Snapshot, live: LiveFiles) -> IndexInfo:
     try:
         state = load_index(definition, snapshot)
-    except DeltaOpsError as error:
+    except (LogCorruptError, UnsupportedFeatureError) as error:
         return IndexInfo(
             name=definition.name,
             column=None,
@@ -252,10 +309,7 @@ def _info(definition: IndexDefinition, snapshot: Snapshot, live: LiveFiles) -> I
             num_entries=0,
             files_per_value=None,
             size_bytes=0,
-            problems=(
-                f"Index {definition.name} cannot be read ({first_line(error)}); drop it and "
-                "create it again.",
-            ),
+            problems=(_unreadable_index(definition, error),),
         )
     runs = [each.opened.run for each in state.runs]
     num_entries = sum(each.num_entries for each in runs)

@@ -230,6 +230,7 @@ _TEXTS: Mapping[Measure, Callable[[Any, Any], str]] = {
         f"{value:.3g} of the files have statistics, required {limit:g}"
     ),
     "clustering_depth": _count_text("file", " may hold the same clustering values"),
+    "unindexed_files": _count_text("file", " not covered by an index"),
     "promised_time_travel": lambda value, limit: (
         f"time travel is promised for {duration_text(value)}, required {duration_text(limit)}"
     ),

@@ -51,6 +51,7 @@ _DESCRIPTIONS: Mapping[str, str] = {
     "file_size_skew": "Size of the largest file, relative to the target size.",
     "stats_coverage": "Share of the files with statistics, which readers need to skip files.",
     "clustering_depth": "Overlapping files of a clustered table.",
+    "unindexed_files": "Files that an inverted index does not cover.",
     "promised_time_travel": "Time travel that the table's properties promise.",
     "readable_time_travel": "Time travel that is possible, compared with the promised time travel.",
     "unreachable_files": "Removed files that are kept longer than the versions that use them.",

@@ -88,6 +88,9 @@ class FleetMaintenanceConfig(StrictConfig):
     clustering_depth: int | None = _threshold(
         "Optimize a clustered table from this number of overlapping files on."
     )
+    unindexed_files: int | None = _threshold(
+        "Refresh indexes from this number of files on that an index does not cover."
+    )
     commits_since_checkpoint: int | None = _threshold(
         "Write a checkpoint from this number of commits on; if not set, from the table's "
         "delta.checkpointInterval on."

@@ -49,7 +49,8 @@ NUM_FILES, NUM_ENTRIES, NUM_VALUES = "delta_ops.files", "delta_ops.entries", "de
 COVERAGE_BYTES = "delta_ops.coverageBytes"
 """Tags of a run's add action; all values are whole numbers."""
 _TAGS = (FOOTER_CRC, FOOTER_BYTES, NUM_FILES, NUM_ENTRIES, NUM_VALUES, COVERAGE_BYTES)
-_WINDOW_BYTES = 64 << 20
+_WINDOW_GROUPS = 16
+"""Number of row groups that are read at a time."""
 IDENTITY, GROUPS = b"delta_ops.index", b"delta_ops.groups"
 _FORMAT = 1
 END_BYTES = 8
@@ -172,7 +173,7 @@ class OpenRun:
         ranges: list[tuple[int, int]] = []
         for group in groups:
             start, end = (int(self.groups[name][group].as_py()) for name in ("start", "end"))
-            if chosen and sum(b - a for a, b in ranges) + end - start > _WINDOW_BYTES:
+            if len(chosen) == _WINDOW_GROUPS:
                 yield Window(row_groups=tuple(chosen), ranges=tuple(ranges))
                 chosen, ranges = [], []
             chosen.append(group)
