@@ -16,6 +16,7 @@ from math import prod
 from typing import Literal
 
 from delta_ops.errors import ArrayKeyError
+from delta_ops.protocol.values.partition_values import hive_directory
 
 BLOCK_KEYS = 10_000
 """Most chunk keys in a block."""
@@ -25,6 +26,7 @@ ROOT = "/"
 METADATA_NAMES = frozenset({"zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata"})
 _MOST_DIGITS = 18
 _MOST_CHARACTERS = 4000
+_MOST_DIRECTORY_BYTES = 255
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,31 @@ def validate_key(key: str, table: str) -> None:
         raise ArrayKeyError(
             table, ascii(key), "cannot be stored as UTF-8; rename the node"
         ) from error
+
+
+def validate_node(node: str, key: str, table: str) -> None:
+    """Reject a node whose name makes a directory name that disks do not allow.
+
+    Args:
+        node: The node of the key.
+        key: The key, for the message.
+        table: The table, for the message.
+
+    Raises:
+        ArrayKeyError: The path of the node is too long.
+    """
+    if (size := _directory_bytes(node)) > _MOST_DIRECTORY_BYTES:
+        raise ArrayKeyError(
+            table,
+            key,
+            f"has a node whose directory name would have {size} bytes, and file systems allow "
+            f"{_MOST_DIRECTORY_BYTES}; shorten the names of its groups (a slash counts three)",
+        )
+
+
+@lru_cache(maxsize=4096)
+def _directory_bytes(node: str) -> int:
+    return len(hive_directory(["node"], {"node": node}).encode())
 
 
 @lru_cache(maxsize=65_536)

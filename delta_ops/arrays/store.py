@@ -19,7 +19,7 @@ from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 
 from delta_ops.arguments import validate_arguments
 from delta_ops.arrays.commit import OnConflict
-from delta_ops.arrays.keys import validate_key
+from delta_ops.arrays.keys import place_of, validate_key, validate_node
 from delta_ops.arrays.reading import Prefixes, ValueReader
 from delta_ops.arrays.rows import Value, validate_value
 from delta_ops.arrays.views import (
@@ -179,6 +179,7 @@ class DeltaStore(Store):  # noqa: PLW1641  (stores of Zarr have no hash)
         if self._read_only:
             raise ArrayKeyError(self._identity[0], key, _READ_ONLY)
         validate_key(key, self._identity[0])
+        validate_node(place_of(key).node, key, self._identity[0])
         return self._writable(key)
 
     # Synchronous methods.

@@ -52,5 +52,14 @@ def open_version(log: DeltaLog, version: int | None = None, ref: str | None = No
         TableNotFoundError, VersionNotFoundError, LogCorruptError: As `DeltaLog.snapshot`.
     """
     snapshot = log.snapshot(version, ref=ref)
-    validate_columns(snapshot.arrow_schema, snapshot.partition_columns, snapshot.uri)
+    validate_array_table(snapshot)
     return snapshot
+
+
+def validate_array_table(snapshot: Snapshot) -> None:
+    """Reject a version of a table that is not an array table.
+
+    Raises:
+        InvalidRequestError: The table has other columns.
+    """
+    validate_columns(snapshot.arrow_schema, snapshot.partition_columns, snapshot.uri)

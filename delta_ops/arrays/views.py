@@ -22,7 +22,7 @@ from delta_ops.arrays.commit import ArrayCommit, OnConflict
 from delta_ops.arrays.keys import ROOT, place_of
 from delta_ops.arrays.rows import INLINE_BYTES, Value
 from delta_ops.arrays.staged import Change, load_staged, stage_changes
-from delta_ops.arrays.table import open_version
+from delta_ops.arrays.table import open_version, validate_array_table
 from delta_ops.clock import Clock, system_clock
 from delta_ops.log import DeltaLog
 from delta_ops.versioning import SessionResult, WriteSession
@@ -210,9 +210,9 @@ class SessionView:
                 if state is None:
                     self.session.status()  # raises why the session has ended
                 assert state is not None
-                snapshot = open_version(self.log, state.session.base_version)
+                validate_array_table(state.base)
                 changes = dict(load_staged(state, fork).changes)
-                self._loaded = _Loaded(fork, Blocks(snapshot), {**changes, **self._pending})
+                self._loaded = _Loaded(fork, Blocks(state.base), {**changes, **self._pending})
             return self._loaded
 
     def set(self, key: str, data: bytes) -> None:

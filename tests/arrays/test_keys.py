@@ -17,6 +17,7 @@ from delta_ops.arrays.keys import (
     place_of,
     shape_of_block,
     validate_key,
+    validate_node,
 )
 from delta_ops.arrays.node_metadata import chunk_grid, essential_part
 from delta_ops.errors import ArrayKeyError
@@ -51,6 +52,14 @@ def test_a_key_without_a_single_form_is_rejected(key: str) -> None:
     with pytest.raises(ArrayKeyError) as caught:
         validate_key(key, "lake/t")
     assert caught.value.table == "lake/t"
+
+
+def test_a_node_whose_directory_name_is_too_long_is_rejected() -> None:
+    validate_node("/" + "x" * 247, "key", "lake/t")
+    with pytest.raises(ArrayKeyError, match="256 bytes"):
+        validate_node("/" + "x" * 248, "key", "lake/t")
+    with pytest.raises(ArrayKeyError, match="slash"):
+        validate_node("/a" * 70, "key", "lake/t")
 
 
 @pytest.mark.parametrize(
