@@ -168,6 +168,7 @@ def test_a_value_is_written_as_on_the_surface(surface: Surface, value: object, t
 SURFACES = ("orchestration", "components", "cli", "tables", "delta_format", "pipes.py")
 """Code that knows its caller, and names options in the words of the caller by itself."""
 OF_ONE_CALLER = {
+    "arrays/store.py": {"ref", "version"},  # the repr of a store
     "spark/session/progress.py": {"on_event"},  # show_progress, which only Python has
     "spark/stores.py": {"configuration"},  # get_session, which only Python has
     "storage/backends/azure/hadoop.py": {"max_concurrency"},  # an option of the store's client
