@@ -16,8 +16,15 @@ from delta_ops.errors import DeltaOpsError
 from delta_ops.log.version.indexes.definitions import IndexDefinition, key_type
 from delta_ops.log.version.indexes.run_file import OpenRun, RunFile, normalize, open_run
 from delta_ops.log.version.indexes.run_writer import RunWriter
-from delta_ops.log.version.indexes.wanted import choose_groups, find_wanted, values_wanted_by
-from delta_ops.protocol.predicate import Comparison, In, IsNull, Predicate
+from delta_ops.log.version.indexes.wanted import (
+    Range,
+    choose_groups,
+    estimate_shares,
+    find_wanted,
+    values_wanted_by,
+)
+from delta_ops.protocol.predicate import Comparison, In, IsNull
+from delta_ops.protocol.predicate.nodes import Leaf
 from delta_ops.protocol.schema import LONG, STRING, DataType
 from delta_ops.protocol.schema.arrow_types import arrow_type_from_type
 from delta_ops.storage import Storage, open_storage
@@ -62,7 +69,7 @@ def files_with(run: OpenRun, leaf: Any, data_type: DataType) -> set[int]:
     return found
 
 
-def leaves_of(data_type: DataType) -> list[Predicate]:
+def leaves_of(data_type: DataType) -> list[Leaf]:
     values = FEW[data_type]
     compared = [Comparison(("x",), op, v, data_type) for op in OPERATORS for v in values]
     lists = [In(("x",), (v, None), data_type) for v in values]
@@ -87,6 +94,12 @@ def test_a_run_finds_the_files_of_each_value_of_each_type(
             if any(evaluate(leaf, {"x": value}) for value in some)
         }
         assert files_with(opened, leaf, data_type) == expected, leaf
+        wanted = values_wanted_by(leaf, opened.key_type)
+        if isinstance(wanted, Range):
+            groups = opened.entries.filter(pa.array(choose_groups(opened.entries, wanted)))
+            shares = estimate_shares(groups, wanted)
+            assert len(shares) == len(groups)
+            assert all(0 <= share <= 1 for share in shares), leaf
 
 
 @settings(max_examples=20, deadline=None)
@@ -122,8 +135,8 @@ def test_only_the_row_groups_that_can_hold_a_value_are_read(tmp_path: Path) -> N
     wanted = values_wanted_by(Comparison(("x",), "==", 450_000, LONG), LONG)
     assert wanted is not None
     groups = choose_groups(opened.entries, wanted)
-    assert (len(groups), int(groups.sum())) == (6, 1)
-    assert opened.bytes_of(groups) < run.file.size / 4
+    assert (len(groups), int(groups.sum())) == (11, 1)
+    assert opened.bytes_of(groups) < run.file.size / 8
     assert files_with(opened, Comparison(("x",), "==", 450_000, LONG), LONG) == {1}
     assert files_with(opened, In(("x",), (1, 450_000), LONG), LONG) == {0, 1}
 

@@ -221,6 +221,33 @@ def test_rows_after_many_random_changes(
     run_steps(tmp_path_factory.mktemp("steps"), steps)
 
 
+@pytest.mark.full
+@pytest.mark.parametrize(
+    "step",
+    [pytest.param(150, id="some bytes"), pytest.param(7, id="bytes", marks=pytest.mark.long)],
+)
+def test_rows_with_an_index_that_is_damaged_anywhere(tmp_path: Path, step: int) -> None:
+    root = prepared(tmp_path)
+    refresh_index(root, "ids")
+    everything = da.to_table(root)["id"].to_pylist()
+    random = seeded(0)
+    places = [each for each in (root / "_delta_ops" / "indexes").rglob("*") if each.is_file()]
+    assert len(places) >= 7
+    for place in places:
+        whole = place.read_bytes()
+        for position in range(random.randrange(step), len(whole), step):
+            damaged = bytearray(whole)
+            damaged[position] ^= 1 << random.randrange(8)
+            place.write_bytes(damaged)
+            for value in (5, 7, 50):
+                found = da.to_table(root, predicate=col("id") == value)["id"].to_pylist()
+                assert found == [each for each in everything if each == value], (place, position)
+        place.write_bytes(whole[: len(whole) // 2])
+        assert da.to_table(root, predicate=col("id") == 5)["id"].to_pylist() == [5, 5]
+        place.write_bytes(whole)
+    assert len(da.explain_scan(root, col("id") == 5)) == 2
+
+
 class _Killed(BaseException):
     """Stands for the end of a process."""
 

@@ -138,7 +138,10 @@ def narrow(
     if not served:
         return Narrowed(adds=adds, used={}, problems=tuple(indexes.problems))
     scan = _Scan(version, adds, partition_time_zone)
-    mask = scan.narrow(_Every(served), np.ones(len(adds), dtype=bool))
+    try:
+        mask = scan.narrow(_Every(served), np.ones(len(adds), dtype=bool))
+    except Exception as error:  # a scan without indexes is right
+        return Narrowed(adds=adds, used={}, problems=(_failure_sentence("indexes", error),))
     problems = (*indexes.problems, *(each for index in indexes.found for each in index.problems))
     used = {each.definition.name: each.shown_column for each in indexes.found if each.is_used}
     return Narrowed(

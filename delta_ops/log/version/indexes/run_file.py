@@ -49,7 +49,7 @@ NUM_FILES, NUM_ENTRIES, NUM_VALUES = "delta_ops.files", "delta_ops.entries", "de
 COVERAGE_BYTES = "delta_ops.coverageBytes"
 """Tags of a run's add action; all values are whole numbers."""
 _TAGS = (FOOTER_CRC, FOOTER_BYTES, NUM_FILES, NUM_ENTRIES, NUM_VALUES, COVERAGE_BYTES)
-_WINDOW_GROUPS = 16
+_WINDOW_GROUPS = 32
 """Number of row groups that are read at a time."""
 IDENTITY, GROUPS = b"delta_ops.index", b"delta_ops.groups"
 _FORMAT = 1

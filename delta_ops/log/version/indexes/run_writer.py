@@ -34,7 +34,8 @@ from delta_ops.protocol.arrow_values import array_of, scalar
 from delta_ops.protocol.schema import DataType
 from delta_ops.protocol.schema.arrow_types import arrow_type_from_type
 
-GROUP_ROWS = 1 << 17
+GROUP_ROWS = 1 << 16
+"""A look-up decodes one row group of each run; more row groups make a longer footer."""
 _BOUND_LENGTH = 64
 """Characters or bytes of a bound."""
 

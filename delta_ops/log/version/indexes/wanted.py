@@ -132,8 +132,9 @@ def estimate_shares(groups: pa.Table, wanted: Range) -> npt.NDArray[np.float64]:
     if not pt.is_integer(groups["low"].type):
         is_whole = _all_of(_is_whole(groups, key) for _, key in wanted.bounds)
         return np.where(is_whole, 1.0, _UNKNOWN_SHARE)
-    first = numpy_of(groups["low"].cast(pa.float64()))
-    end = numpy_of(groups["high"].cast(pa.float64())) + 1
+    # An estimate may round large numbers.
+    first = numpy_of(groups["low"].cast(pa.float64(), safe=False))
+    end = numpy_of(groups["high"].cast(pa.float64(), safe=False)) + 1
     low, high = first, end
     for operator, key in wanted.bounds:
         number = float(key.as_py()) + (operator in (">", "<="))
@@ -141,7 +142,7 @@ def estimate_shares(groups: pa.Table, wanted: Range) -> npt.NDArray[np.float64]:
             low = np.maximum(low, number)
         else:
             high = np.minimum(high, number)
-    shares: npt.NDArray[np.float64] = np.clip((high - low) / (end - first), 0.0, 1.0)
+    shares: npt.NDArray[np.float64] = np.clip((high - low) / np.maximum(end - first, 1.0), 0.0, 1.0)
     return shares
 
 
