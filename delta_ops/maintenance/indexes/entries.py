@@ -15,7 +15,7 @@ import pyarrow.types as pt
 
 from delta_ops.arrow.read.reading import AHEAD_BYTES, DECODED, limits_of
 from delta_ops.arrow.read.scan import ReadFiles, plan_reading
-from delta_ops.errors import DataFileError
+from delta_ops.errors import DataFileError, OutsideFileError
 from delta_ops.log import Snapshot
 from delta_ops.log.version.indexes.run_file import normalize
 from delta_ops.log.version.pruning import file_view
@@ -27,6 +27,8 @@ from delta_ops.protocol.arrow_values import array_of, scalar
 from delta_ops.protocol.schema import ColumnPath, DataType
 from delta_ops.storage.concurrency import run_ahead
 
+UnreadableFile = DataFileError | OutsideFileError
+"""Errors of one data file, which stays without an index."""
 _RUN_BYTES = 512 << 20
 """Maximum bytes of the values and file numbers of a run in memory, besides one file."""
 _SHARE_OF_COLUMN = 4
@@ -88,7 +90,7 @@ class Entries:
 
 def stream_values(
     snapshot: Snapshot, adds: pa.Table, column: ColumnPath, data_type: DataType
-) -> Iterator[pa.Array | DataFileError]:
+) -> Iterator[pa.Array | UnreadableFile]:
     """Yield the distinct values of a column in each file; an error for an unreadable file.
 
     Rows that a deletion vector marks count too: older versions of the table have them.
@@ -125,7 +127,7 @@ def _partition_values(
 
 def _distinct_values(
     read: ReadFiles, column: ColumnPath, data_type: DataType, file: AddFile
-) -> pa.Array | DataFileError:
+) -> pa.Array | UnreadableFile:
     found: list[pa.Array] = []
     try:
         for batch in read([replace(file, deletion_vector=None)]):
@@ -136,7 +138,7 @@ def _distinct_values(
             if pt.is_dictionary(distinct.type):
                 distinct = distinct.dictionary_decode()
             found.append(normalize(distinct, data_type))
-    except DataFileError as error:
+    except (DataFileError, OutsideFileError) as error:
         return error
     return _unite(found, data_type)
 

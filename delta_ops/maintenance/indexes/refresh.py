@@ -20,7 +20,6 @@ from delta_ops.clock import Clock
 from delta_ops.error_texts import first_line
 from delta_ops.errors import (
     CommitConflictError,
-    DataFileError,
     DeltaOpsError,
     InvalidRequestError,
     LogCorruptError,
@@ -32,7 +31,7 @@ from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.log.version.indexes.definitions import IndexDefinition
 from delta_ops.log.version.indexes.run_file import normalize, run_schema
 from delta_ops.log.version.indexes.run_writer import RunWriter
-from delta_ops.maintenance.indexes.entries import Entries, stream_values
+from delta_ops.maintenance.indexes.entries import Entries, UnreadableFile, stream_values
 from delta_ops.maintenance.indexes.plan import RefreshPlan, ReplacedRun, plan_refresh
 from delta_ops.maintenance.indexes.state import (
     IndexState,
@@ -191,8 +190,9 @@ class Refresh:
         progress = partial(Progress, table=snapshot.uri, operation="index", total=len(covered))
         found = stream_values(snapshot, plan.to_read, state.column, state.data_type)
         for number, values in enumerate(found):
-            if isinstance(values, DataFileError):
-                self.problems.append(f"{first_line(values)} Scans always read this file.")
+            if isinstance(values, UnreadableFile):
+                reason = first_line(values).rstrip(".")
+                self.problems.append(f"{reason}. Scans always read this file.")
                 self.unreadable.add(covered["path"][number].as_py())
                 continue
             entries.add(values, covered.slice(number, 1))
