@@ -36,6 +36,7 @@ BENCHMARKS = (
     "contention",
     "changes_beside_compaction",
     "checkpoints",
+    "scan_cache",
     "vacuum",
     "inverted_index",
     "layout",

@@ -72,8 +72,8 @@ def _gone(log: DeltaLog) -> None:
     log.storage.delete(cache_path(log))
 
 
-def _half(log: DeltaLog) -> None:
-    replace_by(log, cache_path(log), lambda content: content[: len(content) // 2])
+def _cut_off(log: DeltaLog) -> None:
+    replace_by(log, cache_path(log), lambda content: content[:100])
 
 
 def _empty(log: DeltaLog) -> None:
@@ -81,14 +81,21 @@ def _empty(log: DeltaLog) -> None:
 
 
 def _damaged_footer(log: DeltaLog) -> None:
-    replace_by(log, cache_path(log), lambda content: content[:-60] + b"\0" + content[-59:])
+    path = f"{cache_path(log)}.footer.zst"
+    replace_by(log, path, lambda content: content[:-60] + b"\0" + content[-59:])
 
 
 def _damaged_groups(log: DeltaLog) -> None:
-    hint = load_cache_hint(log.storage, log.log_directory)
-    assert hint is not None
-    start = hint.footer_start
-    replace_by(log, hint.path, lambda content: b"PAR1" + b"\0" * (start - 4) + content[start:])
+    replace_by(log, cache_path(log), lambda content: b"\0" * len(content))
+
+
+def _footer_gone(log: DeltaLog) -> None:
+    log.storage.delete(f"{cache_path(log)}.footer.zst")
+
+
+def _half_footer(log: DeltaLog) -> None:
+    path = f"{cache_path(log)}.footer.zst"
+    replace_by(log, path, lambda content: content[: len(content) // 2])
 
 
 def _damaged_hint(log: DeltaLog) -> None:
@@ -134,8 +141,10 @@ def _other_table(log: DeltaLog) -> None:
 
 FAULTS = [
     pytest.param(_gone, "its file is gone", id="the file is gone"),
-    pytest.param(_half, "its footer cannot be read", id="the file is half"),
-    pytest.param(_empty, "its footer cannot be read", id="the file is empty"),
+    pytest.param(_cut_off, "its file cannot be read", id="the file is cut off"),
+    pytest.param(_empty, "its file cannot be read", id="the file is empty"),
+    pytest.param(_footer_gone, "its file is gone", id="the footer is gone"),
+    pytest.param(_half_footer, "its footer is damaged", id="the footer is half"),
     pytest.param(_damaged_footer, "its footer is damaged", id="the footer is damaged"),
     pytest.param(_damaged_groups, "its file is damaged", id="the groups are damaged"),
     pytest.param(_damaged_hint, "its hint is damaged", id="the hint is damaged"),
@@ -181,17 +190,17 @@ def test_without_the_hint_there_is_no_cache_and_no_note(log: DeltaLog) -> None:
     assert (uses_cache(plan), plan.problems) == (False, ())
 
 
-@pytest.mark.parametrize("place", ["file", "hint", "tag"])
+@pytest.mark.parametrize("place", ["file", "footer", "hint", "tag"])
 def test_a_byte_that_changed_anywhere_never_changes_a_plan(
-    log: DeltaLog, place: Literal["file", "hint", "tag"]
+    log: DeltaLog, place: Literal["file", "footer", "hint", "tag"]
 ) -> None:
     _mutate_often(log, place, 8)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("place", ["file", "hint", "tag"])
+@pytest.mark.parametrize("place", ["file", "footer", "hint", "tag"])
 def test_many_bytes_that_changed_anywhere_never_change_a_plan(
-    log: DeltaLog, place: Literal["file", "hint", "tag"]
+    log: DeltaLog, place: Literal["file", "footer", "hint", "tag"]
 ) -> None:
     _mutate_often(log, place, 3000)
 
@@ -200,7 +209,8 @@ def _mutate_often(log: DeltaLog, place: str, times: int) -> None:
     append(log, "p=k03/new.parquet")
     checked = CONDITIONS[:2]
     expected = [files_in(uncached(log.snapshot(), each)) for each in checked]
-    path = {"file": cache_path(log), "hint": HINT_PATH, "tag": HINT}[place]
+    file = cache_path(log)
+    path = {"file": file, "footer": f"{file}.footer.zst", "hint": HINT_PATH, "tag": HINT}[place]
     if place == "hint":
         drop_tag(log)
     content = log.storage.read(path)
@@ -244,7 +254,7 @@ def test_a_writer_that_dies_leaves_a_table_with_equal_plans_and_a_rerun_finishes
         assert hint.version == 2, where
         plan = plan_scan(left.snapshot(), predicate)
         assert (files_in(plan), uses_cache(plan)) == (expected, True), where
-    assert states >= 3  # nothing, the file, the tag
+    assert states >= 4  # nothing, the file, its footer, the tag
 
 
 def test_a_writer_that_dies_between_the_hint_and_its_tag_leaves_two_usable_caches(
@@ -294,7 +304,8 @@ def test_a_slow_writer_does_not_replace_the_cache_of_a_later_version(log: DeltaL
         {"version": "x"},
         {"size": 5},
         {"size": 1 << 60},
-        {"footerStart": -7},
+        {"footerSize": -7},
+        {"footerSize": 1 << 60},
         {"file": "../../../etc/passwd"},
         {"file": "hint.json"},
         {"commitSize": None},
@@ -406,15 +417,14 @@ def test_a_plan_at_the_cached_version_takes_four_calls_in_three_rounds(
     assert sorted(calls_of_a_plan(tmp_path)) == [
         ("list_from", "_delta_log"),
         ("read", "_delta_log"),
-        ("read_ranges", "_delta_ops"),
+        ("read", "_delta_ops"),
         ("read_ranges", "_delta_ops"),
     ]
     together = threading.Barrier(2, timeout=60)
-    reads = count()
 
-    def wait(method: str, _: str) -> None:
+    def wait(method: str, path: str) -> None:
         # The listing and the footer are read at the same time; the row groups afterwards.
-        if method == "list_from" or (method == "read_ranges" and next(reads) == 0):
+        if method == "list_from" or (method == "read" and path.startswith(PLANNING_DIRECTORY)):
             together.wait()
 
     assert len(calls_of_a_plan(tmp_path, wait)) == 4

@@ -16,9 +16,18 @@ from delta_ops.cli.main import cli
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import plan_scan
 from delta_ops.log.scan_cache.hint import HINT_PATH, PLANNING_DIRECTORY, load_cache_hint
-from delta_ops.maintenance import HealthThresholds, create_scan_cache, health, maintain
+from delta_ops.log.scan_cache_write.write import write_scan_cache
+from delta_ops.maintenance import (
+    HealthThresholds,
+    create_checkpoint,
+    create_scan_cache,
+    health,
+    maintain,
+)
 from delta_ops.maintenance.thresholds import ScanCacheFacts
+from delta_ops.protocol.file_names import commit_name
 from delta_ops.versioning import create_branch
+from tests.support.servers.s3 import S3Server
 from tests.support.tables import rows_by_deltalake, rows_by_polars
 
 DAY_MS = 86_400_000
@@ -91,8 +100,9 @@ def test_unused_cache_files_are_deleted_a_day_later(tmp_path: Path) -> None:
     (new,) = cache_files(tmp_path) - {old}
     later_ms = DeltaLog(tmp_path).storage.stat(HINT_PATH).modified_ms + DAY_MS
     planned = create_scan_cache(tmp_path, clock=lambda: later_ms, dry_run=True)
-    assert [each.path.rpartition("/")[2] for each in planned.plan.unused] == [old]
-    assert create_scan_cache(tmp_path, clock=lambda: later_ms).deleted_files == 1
+    unused = [each.path.rpartition("/")[2] for each in planned.plan.unused]
+    assert unused == [old, f"{old}.footer.zst"]
+    assert create_scan_cache(tmp_path, clock=lambda: later_ms).deleted_files == 2
     assert cache_files(tmp_path) == {new}
 
 
@@ -111,7 +121,8 @@ def test_a_damaged_cache_is_written_again(tmp_path: Path) -> None:
 def test_the_terminal_says_that_a_cache_was_not_used(tmp_path: Path) -> None:
     write(tmp_path, 0)
     create_scan_cache(tmp_path)
-    (tmp_path / PLANNING_DIRECTORY / next(iter(cache_files(tmp_path)))).unlink()
+    (name,) = cache_files(tmp_path)
+    (tmp_path / PLANNING_DIRECTORY / f"{name}.footer.zst").unlink()
     for options in ([], ["--json"]):
         shown = CliRunner().invoke(cli, ["plan", str(tmp_path), "--where", "p = 'a'", *options])
         assert "The scan cache was not used" in " ".join(shown.output.split())
@@ -233,3 +244,24 @@ def test_a_hook_that_cannot_write_the_cache_leaves_the_commit(tmp_path: Path) ->
     assert result.version == 1
     assert "scan_cache_if_due" in str(result.failed_hooks)
     assert da.to_table(tmp_path).num_rows == 2
+
+
+@pytest.mark.full
+def test_a_cache_on_s3_is_used_until_its_commit_is_another(s3_server: S3Server) -> None:
+    log = DeltaLog(f"s3://{s3_server.new_bucket()}/t", s3_server.storage_options)
+    for number in range(3):
+        rows = pa.table({"id": [number, number + 100], "p": ["a", "b"]})
+        da.write(log, rows, partition_by=["p"])
+    create_checkpoint(log)
+    write_scan_cache(log.snapshot(), group_rows=2)
+    hint = load_cache_hint(log.storage, log.log_directory)
+    assert hint is not None
+    assert hint.commit.etag is not None
+    plan = plan_scan(log.snapshot(), col("p") == "a")
+    assert ("scan cache", len(plan)) in [(step.name, len(plan)) for step in plan.steps]
+    path = f"_delta_log/{commit_name(2)}"
+    log.storage.replace(path, log.storage.read(path).replace(b"WRITE", b"OTHER"))
+    plan = plan_scan(log.snapshot(), col("p") == "a")
+    (problem,) = plan.problems
+    assert "does not have the commit of version 2" in problem
+    assert len(plan) == 3

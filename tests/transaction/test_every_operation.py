@@ -174,6 +174,7 @@ COMMIT_NOTHING = {
     maintenance.clean_up_log,
     maintenance.compact_log,
     maintenance.create_checkpoint,
+    maintenance.create_scan_cache,
     maintenance.find_tables,
     maintenance.fleet_health,
     maintenance.health,

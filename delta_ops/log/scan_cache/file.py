@@ -5,7 +5,9 @@ values. The rows are ordered, so that files with similar values are in the same 
 footer has an index of the row groups: for each column, the domain of all files of the group. A plan
 reads the footer, then only the groups that can hold a matching row.
 
-1. The hint has a digest of the footer, and the footer a digest of each group. Nothing is decoded
+A file beside the cache file has a compressed copy of its footer, a fifth of the bytes.
+
+1. The hint has a digest of the copy, and the footer a digest of each group. Nothing is decoded
    before its digest was compared, so damage is found, and never becomes a wrong row.
 2. A group is one range of bytes. It is read as a whole, since its digest covers all of it.
 3. Files are judged as in the log, from the same statistics. The index only leaves out groups.
@@ -15,6 +17,7 @@ from __future__ import annotations
 
 import base64
 import json
+import struct
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -25,7 +28,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from delta_ops.errors import DeltaOpsError
-from delta_ops.log.scan_cache.hint import CacheHint, digest
+from delta_ops.log.scan_cache.hint import MAX_FOOTER_BYTES, CacheHint, digest
 from delta_ops.protocol.arrow_schemas import ADD
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.predicate.files import leaf_types, might_match_domains
@@ -41,7 +44,7 @@ from delta_ops.storage.parquet_ranges import (
     read_window,
     validate_chunks,
 )
-from delta_ops.storage.unchanging import forget_unchanging, read_unchanging
+from delta_ops.storage.unchanging import forget_unchanging, read_unchanging_whole
 
 INDEX_KEY = "delta_ops.groups"
 """Footer metadata: the index of the row groups, as a record batch."""
@@ -50,6 +53,8 @@ COLUMNS_KEY = "delta_ops.columns"
 CHECKSUM_KEY = "delta_ops.checksum"
 """Footer metadata: the version's checksum, as in its `.crc` file."""
 PARTITION_VALUES = "partitionValues_parsed"
+_SIZE = struct.Struct("<q")
+"""Bytes of the footer, before its compressed copy."""
 START, END, DIGEST, FILES, BYTES = "start", "end", "digest", "files", "bytes"
 """Columns of the index, beside four for each column of the table."""
 
@@ -142,21 +147,20 @@ def name_of_part(number: int, part: str) -> str:
 
 
 def read_footer_bytes(storage: Readable, hint: CacheHint) -> bytes:
-    """Read the footer of a cache file, in one call.
+    """Read the compressed footer of a cache file, in one call.
 
     Raises:
         FileNotFoundError: The file is gone.
-        StorageError: The store failed, or the file is shorter.
+        StorageError: The store failed.
     """
-    (content,) = read_unchanging(storage, _info(hint), [(hint.footer_start, hint.size)])
-    return content
+    return read_unchanging_whole(storage, _footer_info(hint))
 
 
 def open_cache_file(storage: Readable, hint: CacheHint, footer: bytes | None = None) -> CacheFile:
     """Open a cache file.
 
     Args:
-        footer: The bytes of the footer, if they were read before.
+        footer: From `read_footer_bytes`, if it was read before.
 
     Raises:
         UnusableCacheError: The file is gone or damaged, or the store failed.
@@ -168,10 +172,10 @@ def open_cache_file(storage: Readable, hint: CacheHint, footer: bytes | None = N
     except DeltaOpsError as error:
         raise UnusableCacheError(f"its footer cannot be read: {error}".rstrip(".")) from error
     if digest(content) != hint.footer_digest:
-        forget_unchanging(storage, _info(hint))
+        forget_unchanging(storage, _footer_info(hint))
         raise UnusableCacheError("its footer is damaged")
     with _rejecting_malformed():
-        metadata = pq.read_metadata(pa.BufferReader(content))
+        metadata = pq.read_metadata(pa.BufferReader(decompressed_footer(content)))
         stored: Mapping[bytes, bytes] = metadata.metadata or {}
         columns = json.loads(stored[COLUMNS_KEY.encode()])
         return CacheFile(
@@ -222,6 +226,22 @@ def verify_groups(storage: Readable, file: CacheFile) -> None:
         _read(storage, file, window)
 
 
+def compressed_footer(footer: bytes) -> bytes:
+    """The content of the file with the compressed footer."""
+    compressed: bytes = pa.compress(footer, codec="zstd", asbytes=True)
+    return _SIZE.pack(len(footer)) + compressed
+
+
+def decompressed_footer(content: bytes) -> bytes:
+    """The footer; raises ValueError, `struct.error` or an Arrow error for other content."""
+    (size,) = _SIZE.unpack_from(content)
+    if size > MAX_FOOTER_BYTES:
+        raise ValueError("too long")
+    body = content[_SIZE.size :]
+    footer: bytes = pa.decompress(body, decompressed_size=size, codec="zstd", asbytes=True)
+    return footer
+
+
 def index_to_text(index: pa.RecordBatch) -> str:
     """The index as text, for the footer."""
     sink = pa.BufferOutputStream()
@@ -249,6 +269,10 @@ def _index_from_bytes(text: bytes) -> pa.RecordBatch:
         return reader.read_next_batch()
 
 
+def _footer_info(hint: CacheHint) -> FileInfo:
+    return FileInfo(hint.footer_path, hint.footer_size, 0, hint.footer_digest)
+
+
 def _info(hint: CacheHint) -> FileInfo:
     # The name is unique, so size and name identify the content.
     return FileInfo(hint.path, hint.size, 0, hint.footer_digest)
@@ -259,7 +283,15 @@ def _rejecting_malformed() -> Iterator[None]:
     """Reject content that was not written here, although its digest matches."""
     try:
         yield
-    except (pa.ArrowException, ValueError, LookupError, TypeError, OSError, OverflowError) as error:
+    except (
+        pa.ArrowException,
+        struct.error,
+        ValueError,
+        LookupError,
+        TypeError,
+        OSError,
+        OverflowError,
+    ) as error:
         raise UnusableCacheError("its file is malformed") from error
 
 

@@ -25,7 +25,8 @@ TAG = "delta_ops.scanCache"
 """Name of the hint among the tags of `_last_checkpoint`."""
 _FORMAT = 1
 _SUFFIX = ".files.parquet"
-_MAX_FOOTER_BYTES = 512 << 20
+_FOOTER_SUFFIX = ".footer.zst"
+MAX_FOOTER_BYTES = 512 << 20
 _MALFORMED = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 
@@ -48,15 +49,20 @@ class CacheHint:
     """Name of the cache file in `PLANNING_DIRECTORY`."""
     size: int
     """Bytes of the cache file."""
-    footer_start: int
-    """Where the footer of the cache file begins."""
+    footer_size: int
+    """Bytes of the file with the compressed footer."""
     footer_digest: str
-    """`digest` of the footer."""
+    """`digest` of the file with the compressed footer."""
 
     @property
     def path(self) -> str:
         """The cache file, relative to the table's root."""
         return f"{PLANNING_DIRECTORY}/{self.file}"
+
+    @property
+    def footer_path(self) -> str:
+        """The file with the compressed footer, relative to the table's root."""
+        return f"{self.path}{_FOOTER_SUFFIX}"
 
 
 def digest(data: bytes | memoryview) -> str:
@@ -77,8 +83,8 @@ def cache_file_name(version: int, unique: str) -> str:
 
 
 def is_cache_file(path: str) -> bool:
-    """Whether a path is that of a cache file."""
-    return path.endswith(_SUFFIX)
+    """Whether a path is that of a cache file, or of its compressed footer."""
+    return path.removesuffix(_FOOTER_SUFFIX).endswith(_SUFFIX)
 
 
 def text_of_hint(hint: CacheHint) -> str:
@@ -93,7 +99,7 @@ def text_of_hint(hint: CacheHint) -> str:
         "columns": hint.columns,
         "file": hint.file,
         "size": hint.size,
-        "footerStart": hint.footer_start,
+        "footerSize": hint.footer_size,
         "footerDigest": hint.footer_digest,
     }
     return json.dumps({**body, "digest": _digest_of_body(body)}, separators=(",", ":"))
@@ -129,11 +135,11 @@ def hint_from_text(text: str | bytes, log_directory: str) -> CacheHint:
             columns=str(body["columns"]),
             file=str(body["file"]),
             size=int(body["size"]),
-            footer_start=int(body["footerStart"]),
+            footer_size=int(body["footerSize"]),
             footer_digest=str(body["footerDigest"]),
         )
-        if version < 0 or not 0 < hint.size - hint.footer_start <= _MAX_FOOTER_BYTES:
-            raise DamagedHintError("its numbers contradict each other")
+        if min(version, hint.size, hint.footer_size) < 0 or hint.footer_size > MAX_FOOTER_BYTES:
+            raise DamagedHintError("its numbers are impossible")
         return hint
     except DamagedHintError:
         raise

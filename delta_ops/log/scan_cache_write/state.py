@@ -75,9 +75,13 @@ def state_of_cache(snapshot: Snapshot) -> CacheState:
     listing = list_log(storage, snapshot.log_directory, from_version=hint.version)
     found = find_cache(hint, listing, snapshot.version, snapshot.checkpoint)
     try:
-        return CacheState(file=open_found(snapshot, found))
+        file = open_found(snapshot, found)
+        is_whole = storage.stat(hint.path).size == hint.size
     except UnusableCacheError as error:
         return CacheState(problem=str(error))
+    except FileNotFoundError:
+        return CacheState(problem="its file is gone")
+    return CacheState(file=file) if is_whole else CacheState(problem="its file is damaged")
 
 
 def has_scan_cache(storage: Storage) -> bool:
@@ -113,12 +117,12 @@ def unused_files(storage: Storage, log_directory: str, now_ms: int) -> tuple[Fil
         hint = load_cache_hint(storage, log_directory)
     except DamagedHintError:
         hint = None
-    named = None if hint is None else hint.path
+    named = () if hint is None else (hint.path, hint.footer_path)
     return tuple(
         info
         for info in storage.list_from(PLANNING_DIRECTORY, "")
         if (is_cache_file(info.path) or is_hidden_staged(info.path.rpartition("/")[2]))
-        and info.path != named
+        and info.path not in named
         and info.modified_ms <= now_ms - _GRACE_MS
     )
 

@@ -1,7 +1,8 @@
 """Scan cache written: the live files of a version, ordered, and the hint that names them.
 
-1. The cache file gets a new name. Then the hint is replaced, then its copy in `_last_checkpoint`. A
-   writer that dies before the hint leaves a file that nobody reads, and `delete_unused` deletes it.
+1. The cache file and the copy of its footer get new names. Then the hint is replaced, then its tag
+   in `_last_checkpoint`. A writer that dies before the hint leaves files that nobody reads, and
+   `delete_unused` deletes them.
 2. Two writers at a time write two files, and the later hint stays. Each hint fits its own file.
 3. The hint of a later version of the same table stays.
 4. Rows are ordered by partition values, then by the least values of clustering columns, then by
@@ -38,6 +39,7 @@ from delta_ops.log.scan_cache.file import (
     PARTITION_VALUES,
     START,
     IndexedColumn,
+    compressed_footer,
     index_to_text,
     name_of_part,
     packed_text,
@@ -119,6 +121,7 @@ def write_scan_cache(snapshot: Snapshot, *, group_rows: int | None = None) -> Wr
     info = storage.create_from_stream(path, write)
     validate_same_table(snapshot)
     footer_start, footer = sinks[0].last_part
+    compressed = compressed_footer(footer)
     hint = CacheHint(
         table_id=snapshot.metadata.id,
         version=version,
@@ -126,9 +129,10 @@ def write_scan_cache(snapshot: Snapshot, *, group_rows: int | None = None) -> Wr
         columns=digest_of_columns(snapshot.metadata),
         file=path.rpartition("/")[2],
         size=footer_start + len(footer),
-        footer_start=footer_start,
-        footer_digest=digest(footer),
+        footer_size=len(compressed),
+        footer_digest=digest(compressed),
     )
+    storage.create(hint.footer_path, compressed)
     _point_at(snapshot, hint)
     return WrittenCache(version=version, num_files=content.num_files, size_bytes=info.size)
 
