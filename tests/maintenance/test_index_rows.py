@@ -7,6 +7,7 @@ import shutil
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -41,8 +42,16 @@ PROPERTIES = {
 }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A version of a table, and all of its rows; Hypothesis would print the rows."""
+
+    snapshot: Snapshot
+    rows: list[Any] = field(repr=False)
+
+
 @pytest.fixture(scope="module")
-def every_type(tmp_path_factory: pytest.TempPathFactory) -> tuple[Snapshot, list[Any]]:
+def every_type(tmp_path_factory: pytest.TempPathFactory) -> Found:
     """Files of random rows, an index on each column, deleted rows, and files without an index."""
     root, random = tmp_path_factory.mktemp("every_type"), seeded(0)
     choices = {path: [None, *FEW[data_type]] for path, data_type in TYPES.items()}
@@ -64,11 +73,11 @@ def every_type(tmp_path_factory: pytest.TempPathFactory) -> tuple[Snapshot, list
             for path in TYPES:
                 create_index(root, "-".join(path), ".".join(path))
     snapshot = DeltaLog(root).snapshot()
-    return snapshot, da.to_table(snapshot).to_pylist()
+    return Found(snapshot=snapshot, rows=da.to_table(snapshot).to_pylist())
 
 
-def validate_rows(found: tuple[Snapshot, list[Any]], predicate: Predicate) -> None:
-    snapshot, full = found
+def validate_rows(found: Found, predicate: Predicate) -> None:
+    snapshot, full = found.snapshot, found.rows
     plan = da.explain_scan(snapshot, predicate)
     assert plan.problems == ()
     pruned = da.to_table(snapshot, predicate=predicate).to_pylist()
@@ -78,23 +87,19 @@ def validate_rows(found: tuple[Snapshot, list[Any]], predicate: Predicate) -> No
 
 @settings(max_examples=15, deadline=None)
 @given(predicate=predicates())
-def test_rows_of_each_type_and_condition(
-    every_type: tuple[Snapshot, list[Any]], predicate: Predicate
-) -> None:
+def test_rows_of_each_type_and_condition(every_type: Found, predicate: Predicate) -> None:
     validate_rows(every_type, predicate)
 
 
 @pytest.mark.long
 @settings(max_examples=1500, deadline=None)
 @given(predicate=predicates())
-def test_rows_of_each_type_and_many_conditions(
-    every_type: tuple[Snapshot, list[Any]], predicate: Predicate
-) -> None:
+def test_rows_of_each_type_and_many_conditions(every_type: Found, predicate: Predicate) -> None:
     validate_rows(every_type, predicate)
 
 
-def test_some_of_these_conditions_use_an_index(every_type: tuple[Snapshot, list[Any]]) -> None:
-    snapshot, _ = every_type
+def test_some_of_these_conditions_use_an_index(every_type: Found) -> None:
+    snapshot = every_type.snapshot
     names = set()
     for path in TYPES:
         plan = da.explain_scan(snapshot, col(*path) == FEW[TYPES[path]][0])
