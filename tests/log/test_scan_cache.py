@@ -263,7 +263,7 @@ def validate_random(snapshots: list[Snapshot], predicate: Predicate) -> None:
         validate_equal(snapshot, predicate)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(predicate=predicates())
 def test_files_by_the_cache_are_those_by_the_log(
     random_snapshots: list[Snapshot], predicate: Predicate
@@ -356,7 +356,7 @@ def run_history(root: Path, seed: int, steps: int) -> int:
 
 
 def test_plans_stay_right_through_a_random_history(tmp_path: Path) -> None:
-    assert run_history(tmp_path, 3, 12)
+    assert run_history(tmp_path, 3, 8)
 
 
 @pytest.mark.long

@@ -194,7 +194,7 @@ def test_without_the_hint_there_is_no_cache_and_no_note(log: DeltaLog) -> None:
 def test_a_byte_that_changed_anywhere_never_changes_a_plan(
     log: DeltaLog, place: Literal["file", "footer", "hint", "tag"]
 ) -> None:
-    _mutate_often(log, place, 8)
+    _mutate_often(log, place, 4)
 
 
 @pytest.mark.long
@@ -216,7 +216,7 @@ def _mutate_often(log: DeltaLog, place: str, times: int) -> None:
     content = log.storage.read(path)
     random, reported = seeded(7), 0
     for number in range(times):
-        changed = (truncate if number % 8 == 7 else flip)(content, random)
+        changed = (truncate if number % 4 == 3 else flip)(content, random)
         replace_by(log, path, lambda _, changed=changed: changed)  # type: ignore[misc]
         for predicate, files in zip(checked, expected, strict=True):
             plan = plan_scan(log.snapshot(), predicate)
@@ -226,6 +226,7 @@ def _mutate_often(log: DeltaLog, place: str, times: int) -> None:
     assert reported or place == "tag"
 
 
+@pytest.mark.full
 def test_a_writer_that_dies_leaves_a_table_with_equal_plans_and_a_rerun_finishes(
     log: DeltaLog, tmp_path: Path
 ) -> None:
@@ -297,6 +298,7 @@ def test_a_slow_writer_does_not_replace_the_cache_of_a_later_version(log: DeltaL
     validate_equal(log.snapshot(), CONDITIONS[0], is_used=True)
 
 
+@pytest.mark.some_cases(4)
 @pytest.mark.parametrize(
     "change",
     [
