@@ -72,6 +72,14 @@ def checkpoint_interval(table: Path) -> str:
     return str(max(versions) - min(versions))
 
 
+def scan_cache_interval(table: Path) -> str:
+    maintenance.create_scan_cache(table)
+    for _ in range(111):
+        da.write(table, ROWS)
+    hint: dict[str, Any] = json.loads((table / "_delta_ops" / "planning" / "hint.json").read_text())
+    return str(hint["version"])
+
+
 def checkpoint_policy(table: Path) -> str:
     maintenance.create_checkpoint(table)
     is_classic = (table / "_delta_log" / checkpoint_name(0)).exists()
@@ -163,6 +171,7 @@ def logged_vacuum(table: Path) -> str:
 
 
 OBSERVED: Mapping[str, Observe] = {
+    "delta_ops.scanCacheInterval": scan_cache_interval,
     "delta.appendOnly": append_only,
     "delta.autoOptimize.autoCompact": auto_compact,
     "delta.checkpoint.writeStatsAsJson": lambda t: text(
