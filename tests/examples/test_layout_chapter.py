@@ -16,9 +16,8 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "layout.md"
 
 def test_the_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    first, explained, second, third = re.findall(
-        r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL
-    )
+    examples = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    first, explained, sort_key, bloom_filters, second, third = examples
     names: dict[str, Any] = {"__name__": "__main__"}
     exec(compile(first, PAGE.name, "exec"), names)
     log = DeltaLog("orders")
@@ -29,6 +28,11 @@ def test_the_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     exec(compile(explained, PAGE.name, "exec"), names)
     assert len(names["plan"]) == 1
     assert "statistics of item" in str(names["plan"])
+    exec(compile(sort_key, PAGE.name, "exec"), names)
+    exec(compile(bloom_filters, PAGE.name, "exec"), names)
+    configuration = log.snapshot().metadata.configuration
+    named = [configuration[f"delta_ops.{each}"] for each in ("sortKey", "bloomFilterColumns")]
+    assert named == ["item", "item"]
     exec(compile(second, PAGE.name, "exec"), names)
     assert da.count_rows(log) == 301
     exec(compile(third, PAGE.name, "exec"), names)

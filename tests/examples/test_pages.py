@@ -32,6 +32,7 @@ WITHOUT_SPARK = (
     "maintenance-concepts.md",
     "metadata-keys.md",
     "predicates.md",
+    "scan-cache.md",
     "branches.md",
     "releases.md",
     "reproduce.md",
