@@ -114,7 +114,7 @@ def cast(values: pa.Array, target: pa.DataType) -> pa.Array:
 
     Raises:
         pa.ArrowException: A value does not fit, or all values together are larger than one array
-        can hold.
+            can hold.
     """
     if values.type in _WITHOUT_VIEWS:
         # A direct cast of more than 2 GiB of views silently creates a broken array.

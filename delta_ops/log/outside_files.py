@@ -118,7 +118,7 @@ class OutsideFiles:
             table: The root of the table.
 
         Raises:
-            As `find` does, except FileNotFoundError.
+            DeltaOpsError: As `find` does.
         """
         return open_storage(place, self._place(f"{place.rstrip('/')}/_", table).options)
 
@@ -179,7 +179,7 @@ class TableFiles:
         """Find the storage of a file, and the file's path in it.
 
         Raises:
-            As `OutsideFiles.find` does.
+            DeltaOpsError: As `OutsideFiles.find` does.
         """
         return self.outside.find(path, self.uri) if is_absolute(path) else (self.storage, path)
 

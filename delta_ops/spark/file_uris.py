@@ -91,7 +91,7 @@ def reach(spark: SparkSession, storage: Storage) -> None:
     """Configure the session so that its jobs can reach a table's storage.
 
     Raises:
-        The errors of `stores.reach` and `spark_path`.
+        DeltaOpsError: As `stores.reach` and `spark_path`.
     """
     stores.reach(spark, storage, spark_path(storage, ""))
 

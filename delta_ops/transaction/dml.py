@@ -50,7 +50,7 @@ def delete_rows(engine: Engine, request: DeleteRequest) -> CommitResult:
     """Delete rows and commit.
 
     Raises:
-        As for `Engine.plan_change` and `commit_change`.
+        DeltaOpsError: As for `Engine.plan_change` and `commit_change`.
     """
     return _change_rows(engine, request, "DELETE", "deleted")
 
@@ -59,7 +59,7 @@ def update_rows(engine: Engine, request: UpdateRequest) -> CommitResult:
     """Give columns new values and commit.
 
     Raises:
-        As for `Engine.plan_change` and `commit_change`.
+        DeltaOpsError: As for `Engine.plan_change` and `commit_change`.
     """
     return _change_rows(engine, request, "UPDATE", "updated")
 

@@ -183,7 +183,7 @@ def stage_rows(engine: Engine, data: Any, request: WriteRequest) -> Staged:
     """Write the data files of an append and commit nothing.
 
     Raises:
-        As for `stage`.
+        DeltaOpsError: As for `stage`.
     """
     transaction = transaction_on(request.target, request.storage_options, request.on_event, engine)
     return stage(transaction.target, engine, data, request.partition_by)

@@ -63,7 +63,7 @@ class VersionToKeep:
             refs: The refs before the new ref.
 
         Raises:
-            As `validate_readable`.
+            VersionNotFoundError, TableBusyError, TableReplacedError: As `validate_readable`.
             UnsupportedFeatureError: A later version of delta_ops wrote the refs of the table.
         """
         self.validate_readable(refs)

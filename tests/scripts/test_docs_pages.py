@@ -105,3 +105,14 @@ def test_a_picture_is_up_to_date(name: str) -> None:
 def test_each_step_of_a_path_has_a_layer() -> None:
     steps = [text for path in PATHS.values() for texts in path.values() for text in texts]
     assert [text for text in steps if text not in layers_picture()] == []
+
+
+def test_each_error_of_a_docstring_has_a_name() -> None:
+    """Otherwise the pages of the reference cannot be made."""
+    section = re.compile(r"^( +)Raises:\n((?:\1 {4}.*\n)+)", re.MULTILINE)
+    unnamed = []
+    for path in (PROJECT / "delta_ops").rglob("*.py"):
+        for indent, lines in section.findall(path.read_text()):
+            first = [line for line in lines.splitlines() if line[len(indent) + 4] != " "]
+            unnamed += [f"{path.name}: {line.strip()}" for line in first if ": " not in line + " "]
+    assert unnamed == []

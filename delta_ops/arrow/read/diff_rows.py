@@ -49,7 +49,7 @@ def diff_rows(
         InvalidRequestError: A column does not exist, has types that cannot be compared, or the
             predicate does not fit a version.
         DataFileError: A data file or a deletion vector is missing or unreadable.
-        As `to_table`.
+        OutsideFileError, UnsupportedFeatureError: As `to_table`.
 
     Examples:
         >>> _ = da.update("lake/orders", {"price": "price + 1"}, "id = 2")

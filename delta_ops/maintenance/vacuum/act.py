@@ -289,7 +289,7 @@ def begin_run(log: DeltaLog, request: VacuumRequest) -> VacuumRun:
     """Load what the log needs, then list the files that may be deleted.
 
     Raises:
-        As `vacuum`.
+        DeltaOpsError: As `vacuum`.
     """
     kept = request.kept_paths()
     snapshot = log.snapshot()

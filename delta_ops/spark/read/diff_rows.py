@@ -47,7 +47,7 @@ def diff_rows(
     Raises:
         InvalidRequestError: A column does not exist, has types that cannot be compared, such as a
             map, or the predicate does not fit a version.
-        As `read`.
+        OutsideFileError, UnsupportedFeatureError: As `read`.
 
     Examples:
         >>> _ = ds.update(spark, "lake/orders", {"price": "price + 1"}, "id = 2")

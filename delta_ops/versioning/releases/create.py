@@ -131,7 +131,8 @@ def roll_back_release(
 
     Raises:
         VersionNotFoundError: There is no such release, or a version cannot be read.
-        As `create_release`.
+        TableNotFoundError, TableBusyError, ReleaseConflictError: As `create_release`.
+        TableReplacedError, UnsupportedFeatureError, StorageError: As `create_release`.
 
     Examples:
         >>> tables = {"orders": "lake/orders"}
