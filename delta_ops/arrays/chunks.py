@@ -112,9 +112,10 @@ def swept_chunks(storage: Storage, paths: Sequence[str], since_ms: int) -> list[
     """The chunks that a sweep has deleted; looks them up only if there was a sweep.
 
     Args:
-        storage: Of the table.
-        paths: Of chunks.
-        since_ms: Earlier sweeps do not count; milliseconds since the Unix epoch.
+        storage: The storage of the table.
+        paths: The paths of chunks.
+        since_ms: The start of the session; earlier sweeps do not matter. Milliseconds since the
+            Unix epoch.
 
     Raises:
         StorageError: The store failed.

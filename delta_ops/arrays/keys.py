@@ -198,8 +198,8 @@ def block_name(coordinates: Sequence[int], shape: Sequence[int]) -> str:
     """The name of the block of a chunk.
 
     Args:
-        coordinates: Of the chunk.
-        shape: Of the blocks, with as many dimensions.
+        coordinates: The place of the chunk in the array of chunks.
+        shape: Chunks of a block in each dimension.
 
     Examples:
         >>> block_name((12, 345), (100, 100)), block_name((), ())

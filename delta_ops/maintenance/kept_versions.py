@@ -24,7 +24,8 @@ class Kept(NamedTuple):
     """Versions of main: from the caller, of tags and holds, and base versions of branches and
     sessions."""
     by_commits: frozenset[int]
-    """These versions without those of tags and holds only, for which an anchor is enough."""
+    """The versions that the log must keep: of the caller, branches and sessions. For the others, an
+    anchor is enough."""
     branches: tuple[Branch, ...]
     sessions: tuple[Session, ...]
 

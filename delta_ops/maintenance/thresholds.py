@@ -78,8 +78,8 @@ class ScanCacheFacts:
         """Whether a scan cache should be written.
 
         Args:
-            min_files: Live files from which on a table without a scan cache gets one.
-            max_age: Commits since the scan cache from which on it is written again.
+            min_files: A table without a scan cache gets one at this number of live files.
+            max_age: A scan cache is written again after this number of commits.
         """
         if self.is_wanted is False:
             return False

@@ -1,7 +1,7 @@
-"""Bloom filters: the columns of which data files get Parquet Bloom filters.
+"""Bloom filters: the columns for which data files hold Parquet Bloom filters.
 
-A Bloom filter tells for a single value whether a row group certainly lacks it. Statistics cannot
-tell that if each file has values from the whole range, such as random identifiers.
+A Bloom filter shows that a row group certainly lacks a value. Statistics cannot show it if each
+file has values from the whole range, such as random identifiers.
 
 Source: Parquet's BloomFilter.md. The property that names the columns is one of delta_ops; other
 engines ignore it and write their files without filters.

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
+from delta_ops.arrow.write.data_file import ROW_GROUP_ROWS
 from delta_ops.ddl import cluster_by, drop_columns, rename_column, set_properties
 from delta_ops.errors import InvalidRequestError
 from delta_ops.maintenance import optimize
@@ -119,6 +120,16 @@ def test_an_ordered_scan_opens_only_files_that_overlap(
     assert len({path for path in opened if not path.startswith("_delta_log")}) <= 3
     rest = [each for batch in batches for each in batch["id"].to_pylist()]
     assert rest == sorted(rest)
+
+
+def test_a_file_of_several_row_groups_is_read_in_order(tmp_path: Path) -> None:
+    number = ROW_GROUP_ROWS + 1000
+    ids = [(each * 7919) % number for each in range(number)]
+    da.write(tmp_path, pa.table({"id": ids}), configuration={NAME: "id"})
+    (add,) = DeltaLog(tmp_path).snapshot().add_files()
+    assert pq.read_metadata(tmp_path / add.path).num_row_groups == 2
+    batches = da.to_batches(tmp_path, order_by=["id"])
+    assert [each for batch in batches for each in batch["id"].to_pylist()] == list(range(number))
 
 
 def test_files_state_their_order_and_stay_sorted(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Bloom filters: Spark writes them, and skips row groups by those of both engines."""
+"""Bloom filters: Spark writes them, and skips row groups by the filters of both engines."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 
 import pyarrow as pa
 
-from delta_ops.arrow.read.scan import ReadFiles
+from delta_ops.arrow.read.reading import ReadFiles
 from delta_ops.errors import DataFileError
 from delta_ops.protocol.actions import AddFile
 

@@ -22,7 +22,7 @@ from delta_ops.arrow.dml.merge_clauses import PlannedClause, choose_clauses
 from delta_ops.arrow.dml.merge_keys import MergeKeys
 from delta_ops.arrow.dml.merge_source import Source, join_chunks, normalize_key
 from delta_ops.arrow.expressions.evaluation import Rows, evaluate_condition, field_of
-from delta_ops.arrow.read.scan import ReadFiles
+from delta_ops.arrow.read.reading import ReadFiles
 from delta_ops.errors import RepeatedMatchError
 from delta_ops.planning.merge_columns import SOURCE, TARGET
 from delta_ops.protocol.arrow_values import array_of, numpy_of, scalar

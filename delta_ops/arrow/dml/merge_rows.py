@@ -20,8 +20,8 @@ from delta_ops.arrow.dml.merge_planning import MergePlan
 from delta_ops.arrow.dml.merge_source import Source, join_chunks, rows_of_source
 from delta_ops.arrow.expressions.evaluation import Rows, field_of
 from delta_ops.arrow.generated_columns import GeneratedColumns
-from delta_ops.arrow.read.reading import gather
-from delta_ops.arrow.read.scan import ReadFiles, plan_reading_kept
+from delta_ops.arrow.read.reading import ReadFiles, gather
+from delta_ops.arrow.read.scan import plan_reading_kept
 from delta_ops.arrow.write.change_files import mark_rows
 from delta_ops.arrow.write.missing_columns import Completion, MissingColumns
 from delta_ops.lazy import lazy

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from delta_ops.arrow.read.projection import plan_selection, select, unite
+from delta_ops.arrow.read.reading import ReadFiles
 from delta_ops.arrow.sorting import NULL, VALUE, footer_order, ranks_of, sort_rows
 from delta_ops.errors import InvalidRequestError, naming_table
 from delta_ops.log import Snapshot
@@ -40,8 +41,6 @@ from delta_ops.protocol.values.partition_values import parse
 from delta_ops.storage import FileInfo
 from delta_ops.storage.parquet_ranges import read_footer
 
-ReadFiles = Callable[[Iterable[AddFile]], Iterator[pa.RecordBatch]]
-"""Yields the rows of live files, in the order of the files."""
 Bound = tuple[int, Any]
 """The rank of a value, and the value as an integer or Python value; 0 for null and NaN."""
 _FIRST: Bound = (NULL, 0)
@@ -129,7 +128,7 @@ class _OrderedFiles:
             if last is not None:
                 self._read_more(last)
             elif waiting:
-                opened += self._open(waiting.pop()[1])
+                opened.append(self._open(waiting.pop()[1]))
             opened = [each for each in opened if len(each.rows) or each.rest is not None]
 
     def _limit(self, opened: Sequence[_Open]) -> tuple[Bound | None, _Open | None]:
@@ -175,14 +174,14 @@ class _OrderedFiles:
             below = pc.or_(below, pc.and_(pc.equal(ranks, scalar(VALUE, pa.int8())), is_less))
         return int(pc.sum(below, min_count=0).as_py())
 
-    def _open(self, add: AddFile) -> list[_Open]:
+    def _open(self, add: AddFile) -> _Open:
         batches = self.read(add)
         if not self._is_sorted(add):
             rows = pa.Table.from_batches(batches, self.schema)
-            return [_Open(sort_rows(rows, [each.name for each in self.order]), None)]
+            return _Open(sort_rows(rows, [each.name for each in self.order]), None)
         opened = _Open(self.schema.empty_table(), batches)
         self._read_more(opened)
-        return [opened]
+        return opened
 
     def _read_more(self, opened: _Open) -> None:
         """Read the next batch that has rows."""

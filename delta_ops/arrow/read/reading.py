@@ -21,6 +21,8 @@ R = TypeVar("R")
 T = TypeVar("T")
 RowsOfFiles = Callable[[Sequence[AddFile]], Iterable[pa.RecordBatch]]
 """Yields rows that are made of the rows of files."""
+ReadFiles = Callable[[Iterable[AddFile]], Iterator[pa.RecordBatch]]
+"""Yields the rows of live files, in the order of the files."""
 ReadRows = Callable[[Storage, Iterable[tuple[FileScan, StoredFile]]], Iterator[pa.RecordBatch]]
 """Yields the wanted rows of each file, in the order of the files."""
 

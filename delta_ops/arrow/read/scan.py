@@ -24,7 +24,7 @@ from delta_ops.arrow.read.file_scan import FileScan, Numbered, RowIds, StoredFil
 from delta_ops.arrow.read.file_values import Partitioning, plan_partitioning
 from delta_ops.arrow.read.ordered import ordered_batches
 from delta_ops.arrow.read.projection import drop_columns, plan_selection, project, select, unite
-from delta_ops.arrow.read.reading import AHEAD_BYTES, ReadRows, read_all, read_soon
+from delta_ops.arrow.read.reading import AHEAD_BYTES, ReadFiles, ReadRows, read_all, read_soon
 from delta_ops.arrow.read.row_groups import plan_row_groups
 from delta_ops.clock import system_clock
 from delta_ops.error_texts import first_line
@@ -48,9 +48,6 @@ from delta_ops.protocol.row_tracking import (
 from delta_ops.protocol.schema import StructType
 from delta_ops.protocol.schema.arrow_types import arrow_schema_from_schema
 from delta_ops.protocol.table_definition import TableDefinition, validate
-
-ReadFiles = Callable[[Iterable[AddFile]], Iterator[pa.RecordBatch]]
-"""Yields the rows of live files, in the order of the files."""
 
 
 def to_table(

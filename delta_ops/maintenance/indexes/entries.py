@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from delta_ops.arrow.read.reading import AHEAD_BYTES, DECODED, limits_of
-from delta_ops.arrow.read.scan import ReadFiles, plan_reading
+from delta_ops.arrow.read.reading import AHEAD_BYTES, DECODED, ReadFiles, limits_of
+from delta_ops.arrow.read.scan import plan_reading
 from delta_ops.errors import DataFileError, OutsideFileError
 from delta_ops.log import Snapshot
 from delta_ops.log.version.indexes.run_file import normalize

@@ -257,7 +257,7 @@ SORT_KEY: Property[tuple[ColumnPath, ...] | None] = Property(
 )
 BLOOM_FILTERS: Property[tuple[ColumnPath, ...] | None] = Property(
     name="delta_ops.bloomFilterColumns",
-    meaning="Columns of which data files have Parquet Bloom filters, for look-ups of values.",
+    meaning="Columns that have Parquet Bloom filters in data files, for look-ups of values.",
     parse=parse_column_list,
     default=None,
     acts_in="write",
