@@ -3,7 +3,7 @@
 Exit codes: 0 success, or nothing to do; 1 failure, with one sentence on standard error; 2 invalid
 command line; 3 `repair --dry-run` found missing files or statistics. `fleet` lists the codes of
 `health` and `maintain`. With `--json`, standard output holds JSON only: one object for a result;
-one object per line for `history`, `files`, `head`, `changes`, and for each table of a fleet.
+one object per line for `history`, `files`, `head`, `changes`, `diff`, and each table of a fleet.
 
 The help shows the commands by group. The help page of a command lists its own options
 first, then the options that many commands share, and ends with an example.
@@ -34,7 +34,13 @@ from delta_ops.cli.optimize import optimize_command
 from delta_ops.cli.properties import properties_command
 from delta_ops.cli.render import Group, report_errors
 from delta_ops.cli.restore import repair_command, restore_command, revert_command
-from delta_ops.cli.rows import changes_command, count_command, head_command, schema_command
+from delta_ops.cli.rows import (
+    changes_command,
+    count_command,
+    diff_command,
+    head_command,
+    schema_command,
+)
 from delta_ops.cli.show import (
     advise_command,
     files_command,
@@ -114,6 +120,7 @@ GROUPS: Mapping[str, Sequence[str]] = {
         "head",
         "count",
         "changes",
+        "diff",
         "refs",
         "health",
         "advise",
@@ -163,12 +170,14 @@ EXAMPLES: Mapping[str, str] = {
     "branch": "branch lake/orders create audit",
     "branch anchor": "branch lake/orders anchor audit",
     "branch create": "branch lake/orders create audit --expires-in 2",
-    "branch delete": "branch lake/orders delete audit",
+    "branch delete": "branch lake/orders delete audit --dry-run",
     "branch diff": "branch lake/orders diff audit",
     "branch list": "branch lake/orders list",
     "branch publish": "branch lake/orders publish audit --expected-version 8",
+    "branch rebase": "branch lake/orders rebase audit",
     "branch rename": "branch lake/orders rename audit audit/2026-11-29",
     "count": "count lake/orders --where \"country = 'NL'\"",
+    "diff": "diff lake/orders 3 5 --columns id,price",
     "drop": "drop lake/orders --dry-run",
     "files": "files lake/orders --limit 20",
     "head": "head lake/orders -n 5 --columns id,price",
@@ -206,7 +215,7 @@ EXAMPLES: Mapping[str, str] = {
     "tag": "tag lake/orders create reports/2026-11 --version 3",
     "tag anchor": "tag lake/orders anchor reports/2026-11",
     "tag create": "tag lake/orders create reports/2026-11 --version 3",
-    "tag delete": "tag lake/orders delete reports/2026-11",
+    "tag delete": "tag lake/orders delete reports/2026-11 --dry-run",
     "tag list": "tag lake/orders list",
     "vacuum": "vacuum lake/orders --keep-last 10 --dry-run",
 }
@@ -263,6 +272,7 @@ for _command in (
     count_command,
     schema_command,
     changes_command,
+    diff_command,
     properties_command,
     alter_command,
     index_command,

@@ -1,4 +1,4 @@
-"""The commands that read a table's rows: `head`, `count`, `schema`, `changes`."""
+"""The commands that read a table's rows: `head`, `count`, `schema`, `changes`, `diff`."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ from delta_ops.cli.options import (
     where_option,
 )
 from delta_ops.cli.render import say, show_columns, show_json, show_records
+from delta_ops.log import DeltaLog, Snapshot
+from delta_ops.planning.row_difference import CHANGE
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.units import count_text
 
@@ -188,6 +190,51 @@ def changes_command(
         open_table(table, storage_options), columns=columns, predicate=where, **bounds
     )
     _show(found, limit, as_json, found.schema.names)
+
+
+@click.command("diff")
+@table_argument
+@click.argument("old")
+@click.argument("new", required=False)
+@click.option("only_count", "--count", is_flag=True, help="Show only the number of rows.")
+@_columns_option
+@_limit_option
+@json_option
+def diff_command(
+    table: str,
+    storage_options: dict[str, Any],
+    old: str,
+    new: str | None,
+    only_count: bool,
+    columns: list[str] | None,
+    limit: int,
+    as_json: bool,
+) -> None:
+    """Compare the rows of two versions, tags or branches.
+
+    OLD and NEW are versions, or refs such as tag:2026-11 and branch:audit. NEW is the latest
+    version if not given.
+    """
+    log = open_table(table, storage_options)
+    before, after = _open_side(log, old), _open_side(log, new)
+    found = da.diff_rows(before, after, columns)
+    if not only_count:
+        _show(found.to_batches(), limit, as_json, found.schema.names)
+        return
+    kinds = found[CHANGE].to_pylist()
+    deleted, inserted = kinds.count("delete"), kinds.count("insert")
+    if as_json:
+        fields = {"old_version": before.version, "new_version": after.version}
+        show_json({"table": log.uri, **fields, "deleted_rows": deleted, "inserted_rows": inserted})
+    else:
+        say(f"{count_text(deleted, 'row')} only in {old}, {inserted:,} only in {new or 'latest'}.")
+
+
+def _open_side(log: DeltaLog, text: str | None) -> Snapshot:
+    """A version or a ref that the command names; the latest version if None."""
+    if text is not None and not text.isdecimal():
+        return log.snapshot(ref=text)
+    return log.snapshot(None if text is None else int(text))
 
 
 def _show(

@@ -140,7 +140,7 @@ def _validate_no_refs(log: DeltaLog) -> None:
             f"{log.uri}: the table has sessions that have not ended ({', '.join(refs.sessions)}); "
             "commit or abandon them, then drop the table"
         )
-    names = sorted(e.name for e in refs.branches.values() if e.published_version is None)
+    names = sorted(e.name for e in refs.named_branches if e.published_version is None)
     if names:
         raise InvalidRequestError(
             f"{log.uri}: the table has branches that are not published ({', '.join(names)}); "

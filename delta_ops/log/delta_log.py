@@ -29,6 +29,7 @@ from delta_ops.log.refs.refs import Branch, Session, Tag, find_tag, parse_ref
 from delta_ops.log.refs.session_files import ForkPlace
 from delta_ops.log.refs.sessions import find_session, load_session_snapshot
 from delta_ops.log.refs.side_logs import is_side_log
+from delta_ops.log.same_table import validate_version_of_ref
 from delta_ops.log.segment import list_log
 from delta_ops.log.snapshot import Snapshot, open_snapshot
 from delta_ops.storage import Lock, RangeCache, Storage, open_storage
@@ -206,22 +207,21 @@ class DeltaLog:
 
     def _open_tag(self, tag: Tag) -> Snapshot:
         snapshot = self._open(tag.version)
-        if snapshot.metadata.id != tag.table_id:
-            raise VersionNotFoundError(
-                self.uri, f"tag {tag.name}", "another table was created here after it was tagged"
-            )
+        validate_version_of_ref(
+            snapshot, table_id=tag.table_id, txn_id=tag.txn_id, ref=f"tag {tag.name}", kind="tag"
+        )
         return snapshot
 
     def _open_base(self, ref: Branch | Session) -> Snapshot:
         snapshot = self._open(ref.base_version)
-        if snapshot.metadata.id != ref.table_id:
-            kind = "branch" if isinstance(ref, Branch) else "session"
-            name = ref.name if isinstance(ref, Branch) else ref.id
-            raise VersionNotFoundError(
-                self.uri,
-                f"{kind} {name}",
-                f"another table was created here after the {kind}",
-            )
+        kind = "branch" if isinstance(ref, Branch) else "session"
+        validate_version_of_ref(
+            snapshot,
+            table_id=ref.table_id,
+            txn_id=ref.txn_id,
+            ref=f"{kind} {ref.name if isinstance(ref, Branch) else ref.id}",
+            kind=kind,
+        )
         return snapshot
 
     def _open(self, version: int | None = None) -> Snapshot:

@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 
-from delta_ops.errors import StorageError, TableReplacedError
-from delta_ops.log.commit_file import read_commit_if_there
+from delta_ops.errors import StorageError, TableReplacedError, VersionNotFoundError
+from delta_ops.log.commit_file import read_commit_if_there, read_txn_id
 from delta_ops.log.replaced_table import is_same_file
 from delta_ops.log.snapshot import Snapshot
+from delta_ops.protocol.file_names import commit_name
 
 
 def validate_same_table(snapshot: Snapshot) -> None:
@@ -35,6 +36,44 @@ def validate_same_table(snapshot: Snapshot) -> None:
             snapshot.uri,
             f"has a different commit as version {snapshot.version}, not the commit that was read",
         )
+
+
+def validate_version_of_ref(
+    snapshot: Snapshot, *, table_id: str, txn_id: str | None, ref: str, kind: str
+) -> None:
+    """Reject a version that is not the version that a ref was made from.
+
+    Args:
+        snapshot: The version that the log has.
+        table_id: `metaData.id` when the ref was made.
+        txn_id: `commitInfo.txnId` of the version's commit at that time; None if unknown.
+        ref: For messages, such as `tag 2026-11`.
+        kind: For messages, such as `tag`.
+
+    Raises:
+        VersionNotFoundError: Another table is in this place, or the version has another commit.
+    """
+    if snapshot.metadata.id != table_id:
+        reason = f"another table was created here after the {kind}"
+    elif txn_id is not None and _txn_id(snapshot) not in (None, txn_id):
+        reason = (
+            f"version {snapshot.version} has another commit than when the {kind} was made, because "
+            "the log was restored to an older state"
+        )
+    else:
+        return
+    raise VersionNotFoundError(snapshot.uri, ref, reason)
+
+
+def _txn_id(snapshot: Snapshot) -> str | None:
+    """`commitInfo.txnId` of the version's commit; None if it has none, or if the log lost it."""
+    if snapshot.txn_id is not None:
+        return snapshot.txn_id
+    try:
+        commit = snapshot.storage.stat(f"{snapshot.log_directory}/{commit_name(snapshot.version)}")
+    except FileNotFoundError:
+        return None
+    return read_txn_id(snapshot.storage, commit)
 
 
 @contextmanager

@@ -146,6 +146,6 @@ def _names_by_version(refs: Refs) -> dict[int, str]:
     """A ref of each version, such as `tag 2026-11`."""
     sessions = {each.base_version: f"session {each.id}" for each in refs.sessions.values()}
     held = {hold.version: f"release of {hold.release_set}" for hold in refs.holds.values()}
-    bases = {branch.base_version: f"branch {branch.name}" for branch in refs.branches.values()}
+    bases = {each.base_version: f"branch {each.name}" for each in refs.branches.values()}
     tags = {tag.version: f"tag {tag.name}" for tag in refs.tags.values()}
     return sessions | held | bases | tags

@@ -14,6 +14,7 @@ from delta_ops.versioning.branches import (
     rename_branch,
 )
 from delta_ops.versioning.publish import PublishResult, publish
+from delta_ops.versioning.rebase import rebase_branch
 from delta_ops.versioning.releases.create import create_release, roll_back_release
 from delta_ops.versioning.releases.delete import DeleteReleasesResult, delete_releases
 from delta_ops.versioning.releases.holds import delete_holds
@@ -77,6 +78,7 @@ __all__ = [
     "open_release",
     "open_session",
     "publish",
+    "rebase_branch",
     "rename_branch",
     "roll_back_release",
     "verify_refs",

@@ -21,6 +21,7 @@ from delta_ops.log.refs.journal import Change
 from delta_ops.log.refs.refs import (
     Branch,
     Refs,
+    load_refs,
     parse_ref,
     refs_journal,
     time_by,
@@ -108,6 +109,7 @@ def create_branch(
         table_id=snapshot.metadata.id,
         created_ms=now_ms,
         expires_ms=time_by(lambda: now_ms + life_ms),
+        txn_id=snapshot.txn_id,
     )
     refs_journal(log.storage).append(_Creation(version=kept, branch=branch).decide, clock)
     return branch
@@ -135,10 +137,16 @@ def open_branch(table: TableOrPlace, name: str) -> DeltaLog:
     return log.on_branch(find_branch(log.storage, name))
 
 
-def list_branches(table: TableOrPlace) -> list[Branch]:
+def list_branches(table: TableOrPlace, *, timestamp: str | date | None = None) -> list[Branch]:
     """List the branches of a table, by name; expired branches too.
 
+    Args:
+        table: A table's location or handle.
+        timestamp: List the branches of this time; UTC unless it has a zone.
+
     Raises:
+        InvalidRequestError: The text is not a time.
+        VersionNotFoundError: The journal of refs does not go back to this time.
         LogCorruptError: The journal of refs is damaged.
         UnsupportedFeatureError: A later version of delta_ops wrote the refs of the table.
         StorageError: The store failed.
@@ -149,14 +157,21 @@ def list_branches(table: TableOrPlace) -> list[Branch]:
         [('audit', 0)]
     """
     validate_arguments(list_branches, locals())
-    branches = refs_journal(log_of(table).storage).load().state.branches.values()
-    return sorted(branches, key=lambda branch: branch.name)
+    return load_refs(log_of(table).storage, timestamp).named_branches
 
 
-def delete_branch(table: TableOrPlace, name: str, *, clock: Clock = system_clock) -> None:
-    """Delete a branch, with its commits unless they were published.
+def delete_branch(
+    table: TableOrPlace, name: str, *, dry_run: bool = False, clock: Clock = system_clock
+) -> Branch:
+    """Delete a branch with its commits, unless they were published, and return it.
 
     A full vacuum later deletes the files that only the branch needs. The name can be used again.
+
+    Args:
+        table: A table's location or handle.
+        name: The name of the branch.
+        dry_run: Delete nothing.
+        clock: Milliseconds since the Unix epoch.
 
     Raises:
         InvalidRequestError: There is no such branch.
@@ -165,18 +180,23 @@ def delete_branch(table: TableOrPlace, name: str, *, clock: Clock = system_clock
 
     Examples:
         >>> _ = create_branch("lake/orders", "audit")
-        >>> delete_branch("lake/orders", "audit")
+        >>> delete_branch("lake/orders", "audit").base_version
+        0
         >>> list_branches("lake/orders")
         []
     """
     validate_arguments(delete_branch, locals())
     log = log_of(table)
 
-    def decide(refs: Refs) -> Change[Refs]:
-        branch = existing_branch(refs, name, log.uri)
-        return Change(state=drop_branch(refs, branch), text=f"delete branch {name}")
+    deleted: list[Branch] = []
+
+    def decide(refs: Refs) -> Change[Refs] | None:
+        deleted[:] = [existing_branch(refs, name, log.uri)]
+        state = drop_branch(refs, *deleted)
+        return None if dry_run else Change(state=state, text=f"delete branch {name}")
 
     refs_journal(log.storage).append(decide, clock)
+    return deleted[0]
 
 
 def rename_branch(
@@ -201,7 +221,7 @@ def rename_branch(
     def decide(refs: Refs) -> Change[Refs]:
         branch = existing_branch(refs, name, log.uri)
         _validate_free(refs, new_name, log.uri)
-        renamed = replace(branch, name=new_name)
+        renamed = replace(branch, name=new_name)  # a rebase takes the name at its end
         return Change(state=put_branch(refs, renamed), text=f"rename branch {name} to {new_name}")
 
     entry = refs_journal(log.storage).append(decide, clock)
@@ -229,9 +249,14 @@ def put_branch(refs: Refs, branch: Branch) -> Refs:
     return replace(refs, branches={**refs.branches, branch.id: branch})
 
 
-def drop_branch(refs: Refs, branch: Branch) -> Refs:
-    """The refs without a branch."""
-    left = {key: each for key, each in refs.branches.items() if key != branch.id}
+def drop_branch(refs: Refs, *branches: Branch) -> Refs:
+    """The refs without some branches, and without the branches that would replace these."""
+    ids = {each.id for each in branches}
+    left = {
+        key: each
+        for key, each in refs.branches.items()
+        if key not in ids and each.replaces not in ids
+    }
     return replace(refs, branches=left)
 
 

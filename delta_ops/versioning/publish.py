@@ -10,7 +10,8 @@ on all rows of the table. With `rebase` it depends on the rows that the commits 
 2. The `txnId` of the commit is computed from the branch and its version. If a publication was
    killed, or the store's answer was lost, the next publication finds the commit by its `txnId`.
    Main's log is searched only if the branch was closed before, or if the commit is rejected.
-3. If the commit conflicts with main, nothing is committed, and the branch is opened again.
+3. If the commit conflicts with main, nothing is committed, and the branch is opened again. It stays
+   closed if an earlier publication may still commit, because that one has other rules.
 4. A second journal entry records the version of main. If the branch was deleted before this entry,
    a vacuum may have deleted its files, so the files are looked up.
 """
@@ -38,7 +39,7 @@ from delta_ops.errors import (
 from delta_ops.events import OnEvent, ignore
 from delta_ops.log import DeltaLog, Snapshot, TableOrPlace, log_of
 from delta_ops.log.commit_file import Commit
-from delta_ops.log.refs.branches import find_branch
+from delta_ops.log.refs.branches import find_branch, is_rebasing
 from delta_ops.log.refs.journal import Change
 from delta_ops.log.refs.refs import Branch, Refs, refs_journal
 from delta_ops.option_words import option
@@ -162,7 +163,8 @@ class _Publication:
     on_event: OnEvent
     id: str
     was_closed: bool = False
-    """Whether an earlier publication had closed the branch, and may have committed."""
+    """Whether an earlier publication had closed the branch, and may have committed or may still
+    commit."""
 
     def run(self) -> PublishResult:
         head = self._close()
@@ -194,7 +196,8 @@ class _Publication:
     def _close(self) -> Snapshot | None:
         """Close the branch and return the version to publish; None if it has no commits.
 
-        A branch that a killed publication has closed stays closed at its version.
+        A killed publication may have committed an earlier version of the branch. Then that version
+        is returned. Otherwise the publication may have been killed before it saw a later commit.
         """
         for _ in range(_TURNS):
             if self.branch.published_version is not None:
@@ -203,11 +206,13 @@ class _Publication:
             self._validate_expected(head.version)
             if head.version == self.branch.base_version:
                 return None
-            self.was_closed = self.branch.last_version is not None
+            self.was_closed = self.branch.last_version is not None and not is_rebasing(self.branch)
             self.branch = self._change(partial(_close_at, head.version, self.id), "close")
             if self.branch.last_version != head.version:
                 continue  # another publication was first
-            if self.was_closed or self.own.snapshot().version == head.version:
+            if self.own.snapshot().version == head.version:
+                return head
+            if self.was_closed and self._landed_version() is not None:
                 return head
             self._open()
         raise CommitConflictError(
@@ -248,14 +253,17 @@ class _Publication:
 
     @contextmanager
     def _opening_again(self) -> Iterator[None]:
-        """Open the branch again after an error, unless the commit may exist."""
+        """Open the branch again after an error, unless a commit exists or may still come."""
         try:
             yield
         except CommitStateUnknownError:
             raise
-        except DeltaOpsError:
-            with suppress(DeltaOpsError):  # the first error is raised
-                self._open()
+        except DeltaOpsError as error:
+            # An earlier publication, which was only paused, may publish with a rebase.
+            others_fail = isinstance(error, PublishConflictError) and self.rebase
+            if others_fail or not self.was_closed:
+                with suppress(DeltaOpsError):  # the first error is raised
+                    self._open()
             raise
 
     def _open(self) -> None:

@@ -89,6 +89,7 @@ class SessionRebase:
             rebased = msgspec.structs.replace(
                 known,
                 base_version=latest.version,
+                txn_id=latest.txn_id,
                 generation=known.generation + 1,
                 dropped=(*known.dropped, *(each.key for each in dropped)),
             )

@@ -6,14 +6,14 @@ A session costs one entry in the journal of refs. `write_session` has the handle
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import date, timedelta
 
 from delta_ops.arguments import validate_arguments
 from delta_ops.clock import Clock, system_clock
 from delta_ops.errors import InvalidRequestError, SessionTokenError
 from delta_ops.log import DeltaLog, TableOrPlace, log_of
 from delta_ops.log.refs.journal import Change
-from delta_ops.log.refs.refs import Refs, Session, refs_journal, time_by
+from delta_ops.log.refs.refs import Refs, Session, load_refs, refs_journal, time_by
 from delta_ops.log.refs.session_files import ended_error
 from delta_ops.log.refs.sessions import find_session
 from delta_ops.log.refs.side_logs import is_side_log
@@ -186,6 +186,7 @@ class _Beginning:
             created_ms=now_ms,
             expires_ms=time_by(lambda: now_ms + life_ms),
             name=self.name,
+            txn_id=snapshot.txn_id,
         )
 
         def decide(refs: Refs) -> Change[Refs] | None:
@@ -244,10 +245,16 @@ def open_session(table: TableOrPlace, token: str, *, clock: Clock = system_clock
     return WriteSession(log, parsed, clock=clock)
 
 
-def list_sessions(table: TableOrPlace) -> list[Session]:
+def list_sessions(table: TableOrPlace, *, timestamp: str | date | None = None) -> list[Session]:
     """List the sessions of a table that have not ended, oldest first; expired sessions too.
 
+    Args:
+        table: A table's location or handle.
+        timestamp: List the sessions of this time; UTC unless it has a zone.
+
     Raises:
+        InvalidRequestError: The text is not a time.
+        VersionNotFoundError: The journal of refs does not go back to this time.
         LogCorruptError: The journal of refs is damaged.
         UnsupportedFeatureError: A later version of delta_ops wrote the refs of the table.
         StorageError: The store failed.
@@ -258,5 +265,5 @@ def list_sessions(table: TableOrPlace) -> list[Session]:
         [True]
     """
     validate_arguments(list_sessions, locals())
-    sessions = refs_journal(log_of(table).storage).load().state.sessions.values()
+    sessions = load_refs(log_of(table).storage, timestamp).sessions.values()
     return sorted(sessions, key=lambda each: (each.created_ms, each.id))

@@ -16,7 +16,14 @@ from delta_ops.clock import Clock, system_clock
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import TableOrPlace, log_of
 from delta_ops.log.refs.journal import Change
-from delta_ops.log.refs.refs import Refs, Tag, refs_journal, time_by, validate_ref_name
+from delta_ops.log.refs.refs import (
+    Refs,
+    Tag,
+    load_refs,
+    refs_journal,
+    time_by,
+    validate_ref_name,
+)
 from delta_ops.option_words import option
 from delta_ops.versioning.version_to_keep import VersionToKeep
 
@@ -69,14 +76,23 @@ def create_tag(
         version=snapshot.version,
         table_id=snapshot.metadata.id,
         created_ms=time_by(clock),
+        txn_id=snapshot.txn_id,
     )
     creation = _Creation(version=kept, tag=tag)
     entry = refs_journal(log.storage).append(creation.decide, clock)
     return entry.state.tags[name]
 
 
-def delete_tag(table: TableOrPlace, name: str, *, clock: Clock = system_clock) -> None:
-    """Delete a tag; the next vacuum may delete files that only its version needs.
+def delete_tag(
+    table: TableOrPlace, name: str, *, dry_run: bool = False, clock: Clock = system_clock
+) -> Tag:
+    """Delete a tag, and return it; the next vacuum may delete files that only its version needs.
+
+    Args:
+        table: A table's location or handle.
+        name: The name, which is never given again.
+        dry_run: Delete nothing.
+        clock: Milliseconds since the Unix epoch.
 
     Raises:
         InvalidRequestError: There is no such tag.
@@ -85,29 +101,40 @@ def delete_tag(table: TableOrPlace, name: str, *, clock: Clock = system_clock) -
 
     Examples:
         >>> _ = create_tag("lake/orders", "first")
-        >>> delete_tag("lake/orders", "first")
+        >>> delete_tag("lake/orders", "first").version
+        0
         >>> list_tags("lake/orders")
         []
     """
     validate_arguments(delete_tag, locals())
     log = log_of(table)
 
-    def decide(refs: Refs) -> Change[Refs]:
+    deleted: list[Tag] = []
+
+    def decide(refs: Refs) -> Change[Refs] | None:
         if name not in refs.tags:
             raise InvalidRequestError(
                 f"{log.uri}: there is no tag {name!r}; {option('list_tags')} shows the names"
             )
+        deleted[:] = [refs.tags[name]]
         left = {each: tag for each, tag in refs.tags.items() if each != name}
         state = msgspec.structs.replace(refs, tags=left, deleted_tags=(*refs.deleted_tags, name))
-        return Change(state=state, text=f"delete tag {name}")
+        return None if dry_run else Change(state=state, text=f"delete tag {name}")
 
     refs_journal(log.storage).append(decide, clock)
+    return deleted[0]
 
 
-def list_tags(table: TableOrPlace) -> list[Tag]:
+def list_tags(table: TableOrPlace, *, timestamp: str | date | None = None) -> list[Tag]:
     """List the tags of a table, by name.
 
+    Args:
+        table: A table's location or handle.
+        timestamp: List the tags of this time; UTC unless it has a zone.
+
     Raises:
+        InvalidRequestError: The text is not a time.
+        VersionNotFoundError: The journal of refs does not go back to this time.
         LogCorruptError: The journal of refs is damaged.
         UnsupportedFeatureError: A later version of delta_ops wrote the refs of the table.
         StorageError: The store failed.
@@ -118,7 +145,7 @@ def list_tags(table: TableOrPlace) -> list[Tag]:
         [('first', 0)]
     """
     validate_arguments(list_tags, locals())
-    tags = refs_journal(log_of(table).storage).load().state.tags
+    tags = load_refs(log_of(table).storage, timestamp).tags
     return [tags[name] for name in sorted(tags)]
 
 
@@ -135,6 +162,7 @@ class _Creation:
         existing = refs.tags.get(tag.name)
         if existing is not None:
             if (existing.version, existing.table_id) == (tag.version, tag.table_id):
+                self.version.log.snapshot(ref=f"tag:{tag.name}")  # still the tagged commit
                 return None
             raise InvalidRequestError(
                 f"{uri}: tag {tag.name!r} names version {existing.version}, and a tag never "

@@ -122,7 +122,7 @@ def verify_refs(table: TableOrPlace) -> list[VerifiedRef]:
 
 def _sort(refs: Refs) -> Iterator[Ref]:
     yield from sorted(refs.tags.values(), key=lambda tag: tag.name)
-    yield from sorted(refs.branches.values(), key=lambda branch: branch.name)
+    yield from refs.named_branches
     yield from sorted(refs.sessions.values(), key=lambda session: session.id)
     yield from _held_versions(refs.holds.values())
 
@@ -173,7 +173,7 @@ def _versions(log: DeltaLog, ref: Ref) -> Iterator[Snapshot]:
     if isinstance(ref, Session):
         yield log.open_session_base(ref)
     if isinstance(ref, Hold):
-        yield open_held(log, ref.version, ref.table_id)
+        yield open_held(log, ref)
     else:
         yield log.snapshot(ref=_name(ref))
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from html import escape
 from pathlib import Path
+
+from scripts.docs import lanes
+from scripts.docs.svg import LINE, PAD, box, label, rectangle, svg
 
 PROJECT = Path(__file__).resolve().parents[2]
 FOLDER = PROJECT / "docs" / "images"
-_LINE, _PAD = 15, 8
-"""Height of a line of text, and the space between a text and the edge of its box."""
 _LABEL, _COLUMN, _GAP = 230, 225, 16
 """Widths of the layers' names, of a path, and of the space between paths."""
 
@@ -53,24 +53,24 @@ def layers_picture() -> str:
     rows = [layer.split(" : ") for layer in layers[: layers.index("events")]]
     columns = {name: _LABEL + index * (_COLUMN + _GAP) for index, name in enumerate(PATHS)}
     width = _LABEL + len(PATHS) * (_COLUMN + _GAP)
-    stripes, boxes = [], [_text(x + _PAD, 20, name, "title") for name, x in columns.items()]
+    stripes, boxes = [], [label(x + PAD, 20, name, "title") for name, x in columns.items()]
     middles: dict[str, list[int]] = {name: [] for name in PATHS}
     top = 32
     for row in rows:
         steps = {name: _steps(path, row) for name, path in PATHS.items()}
-        height = max(1, *map(len, steps.values())) * _LINE + 2 * _PAD
-        stripes.append(_rectangle("layer", 0, top, width, height))
-        stripes.append(_text(_PAD, top + _PAD + 11, " | ".join(row), "name"))
+        height = max(1, *map(len, steps.values())) * LINE + 2 * PAD
+        stripes.append(rectangle("layer", 0, top, width, height))
+        stripes.append(label(PAD, top + PAD + 11, " | ".join(row), "name"))
         for name, texts in steps.items():
             if texts:
-                boxes.append(_box(columns[name], top + 4, _COLUMN, texts))
+                boxes.append(box(columns[name], top + 4, _COLUMN, texts))
                 middles[name].append(top + height // 2)
         top += height + 6
     lines = [
         f'<path class="line" d="M{columns[name] + _COLUMN // 2} {each[0]}V{each[-1]}"/>'
         for name, each in middles.items()
     ]
-    return _svg(width, top, "The layers, and three paths through them", [*stripes, *lines, *boxes])
+    return svg(width, top, "The layers, and three paths through them", [*stripes, *lines, *boxes])
 
 
 def _steps(path: Mapping[str, Sequence[str]], layer: Sequence[str]) -> Sequence[str]:
@@ -95,59 +95,28 @@ FILES: Sequence[tuple[str, str, bool]] = (
 def table_picture() -> str:
     """A table of four commits: its log, a checkpoint, live files and removed files."""
     width, step = 710, 142
-    parts = [_text(0, 20, "_delta_log", "title")]
+    parts = [label(0, 20, "_delta_log", "title")]
     for index, (name, texts) in enumerate(COMMITS):
-        parts.append(_box(index * step, 32, step - 10, [name, *texts]))
+        parts.append(box(index * step, 32, step - 10, [name, *texts]))
     parts.append(
-        _box(4 * step, 32, step - 10, ["00003.checkpoint", "live: D, E", "removed: A, B, C"])
+        box(4 * step, 32, step - 10, ["00003.checkpoint", "live: D, E", "removed: A, B, C"])
     )
-    parts.append(_text(0, 140, "data files", "title"))
+    parts.append(label(0, 140, "data files", "title"))
     for index, (name, text, is_live) in enumerate(FILES):
         kind = "box" if is_live else "gone"
-        parts.append(_box(index * step, 152, step - 10, [f"{name}.parquet", text], kind))
-    return _svg(width, 210, "A table with four commits and five data files", parts)
-
-
-def _box(x: int, y: int, width: int, texts: Sequence[str], kind: str = "box") -> str:
-    height = len(texts) * _LINE + 2 * _PAD - 8
-    lines = (
-        _text(x + _PAD, y + _PAD + 8 + index * _LINE, text, "step")
-        for index, text in enumerate(texts)
-    )
-    return _rectangle(kind, x, y, width, height) + "".join(lines)
-
-
-def _rectangle(kind: str, x: int, y: int, width: int, height: int) -> str:
-    return f'<rect class="{kind}" x="{x}" y="{y}" width="{width}" height="{height}" rx="4"/>'
-
-
-def _text(x: int, y: int, text: str, kind: str) -> str:
-    return f'<text class="{kind}" x="{x}" y="{y}" xml:space="preserve">{escape(text)}</text>'
-
-
-def _svg(width: int, height: int, title: str, parts: Sequence[str]) -> str:
-    body = "\n".join(parts)
-    box = f"-8 0 {width + 16} {height + 8}"
-    return f"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="{box}" role="img">
-<title>{escape(title)}</title>
-<style>
-text {{ font: 12px sans-serif; fill: #222 }}
-.title {{ font-weight: bold }}
-.name {{ font-family: monospace }}
-.layer {{ fill: #eef0fa }}
-.box {{ fill: #fff; stroke: #4051b5 }}
-.gone {{ fill: #f4f4f4; stroke: #999; stroke-dasharray: 4 }}
-.line {{ stroke: #4051b5; stroke-width: 2 }}
-</style>
-<rect x="-8" width="{width + 16}" height="{height + 8}" fill="#fff"/>
-{body}
-</svg>
-"""
+        parts.append(box(index * step, 152, step - 10, [f"{name}.parquet", text], kind))
+    return svg(width, 210, "A table with four commits and five data files", parts)
 
 
 PICTURES: Mapping[str, Callable[[], str]] = {
     "layers.svg": layers_picture,
     "table.svg": table_picture,
+    "tags.svg": lanes.TAGS.draw,
+    "branches.svg": lanes.BRANCHES.draw,
+    "sessions.svg": lanes.SESSIONS.draw,
+    "releases.svg": lanes.RELEASES.draw,
+    "audit.svg": lanes.AUDIT.draw,
+    "reproduce.svg": lanes.REPRODUCE.draw,
 }
 
 if __name__ == "__main__":

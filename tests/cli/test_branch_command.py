@@ -13,7 +13,7 @@ import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from delta_ops.cli.main import cli
 from delta_ops.clock import DAY_MS, system_clock
-from delta_ops.versioning import create_branch, create_tag, open_branch
+from delta_ops.versioning import create_branch, create_tag, delete_tag, open_branch
 
 
 def run(*arguments: str) -> tuple[int, str]:
@@ -50,7 +50,12 @@ def test_a_branch_is_created_compared_published_and_deleted(tmp_path: Path) -> N
     (branch,) = json.loads(text)["branches"]
     assert (branch["state"], branch["expires"][-6:]) == ("published as 1", "+00:00")
     assert run("branch", table, "list")[1].splitlines()[1].startswith("audit")
+    code, text = run("branch", table, "delete", "audit", "--dry-run")
+    assert (code, text[:47]) == (0, "Would delete branch audit (published as 1). A f")
+    code, text = run("branch", table, "delete", "audit", "--dry-run", "--json")
+    assert (json.loads(text)["dry_run"], json.loads(text)["base_version"]) == (True, 0)
     assert run("branch", table, "delete", "audit")[0] == 0
+    assert run("branch", table, "delete", "audit", "--dry-run")[0] == 1
     assert run("count", table) == (0, "3\n")
 
 
@@ -63,6 +68,10 @@ def test_main_that_has_moved_is_one_sentence_with_the_option(tmp_path: Path) -> 
     code, text = run("branch", table, "publish", "x")
     assert (code, text.count("\n")) == (1, 1)
     assert "Publish it with --rebase if" in text
+    assert run("branch", table, "rebase", "x") == (0, "Branch x follows version 1 of main.\n")
+    found = json.loads(run("branch", table, "rebase", "x", "--json")[1])
+    assert (found["base_version"], found["state"]) == (1, "open")
+    da.write(table, pa.table({"id": [4]}))
     assert run("branch", table, "publish", "x", "--rebase")[0] == 0
     code, text = run("count", table, "--ref", "branch:x", "--version", "1")
     assert (code, "give --ref" in text) == (2, True)
@@ -95,3 +104,43 @@ def test_refs_names_the_missing_files_of_tags_and_branches(tmp_path: Path) -> No
     code, text = run("refs", table, "--json")
     (found,) = [each for each in json.loads(text)["refs"] if each["ref"] == "branch:x"]
     assert (code, found["missing_files"], found["readable"]) == (1, [path], False)
+
+
+def test_refs_of_an_earlier_time_are_listed(tmp_path: Path) -> None:
+    table = str(tmp_path / "t")
+    da.write(table, pa.table({"id": [1]}))
+    create_tag(table, "first", clock=lambda: DAY_MS)
+    create_branch(table, "x", clock=lambda: 3 * DAY_MS)
+    delete_tag(table, "first", clock=lambda: 5 * DAY_MS)
+    nothing = "The table had no tags, branches or sessions.\n"
+    assert run("refs", table, "--timestamp", "1970-01-01") == (0, nothing)
+    code, text = run("refs", table, "--timestamp", "1970-01-03")
+    assert (code, [line.split("\t")[:2] for line in text.splitlines()[1:]]) == (
+        0,
+        [["tag:first", "0"]],
+    )
+    code, text = run("refs", table, "--timestamp", "1970-01-05T00:00:00Z", "--json")
+    assert [each["ref"] for each in json.loads(text)["refs"]] == ["tag:first", "branch:x"]
+    code, text = run("refs", table, "--timestamp", "1970-01-09")
+    assert [line.split("\t")[0] for line in text.splitlines()[1:]] == ["branch:x"]
+    code, text = run("refs", table, "--timestamp", "yesterday")
+    assert (code, text.count("\n")) == (1, 1)
+
+
+def test_rows_of_two_versions_or_refs_are_compared(tmp_path: Path) -> None:
+    table = str(tmp_path / "t")
+    da.write(table, pa.table({"id": [1, 2]}))
+    create_branch(table, "x")
+    da.delete(open_branch(table, "x"), "id = 1")
+    da.write(table, pa.table({"id": [3]}))
+    code, text = run("diff", table, "0", "branch:x", "--json")
+    assert (code, json.loads(text)) == (0, {"id": 1, "_change_type": "delete"})
+    assert run("diff", table, "branch:x", "--count") == (
+        0,
+        "0 rows only in branch:x, 2 only in latest.\n",
+    )
+    found = json.loads(run("diff", table, "branch:x", "1", "--count", "--json")[1])
+    assert (found["deleted_rows"], found["inserted_rows"], found["new_version"]) == (0, 2, 1)
+    assert run("diff", table, "0", "0", "--columns", "id") == (0, "id\t_change_type\n")
+    code, text = run("diff", table, "0", "x")
+    assert (code, text.count("\n"), "is not a ref" in text) == (1, 1, True)

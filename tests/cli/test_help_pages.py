@@ -119,6 +119,7 @@ NEED_MORE = {
     "branch delete": "the branch is missing",
     "branch diff": "the branch is missing",
     "branch publish": "the branch is missing",
+    "branch rebase": "the branch is missing",
     "branch rename": "the branch is missing",
     "index drop": "the index is missing",
     "index refresh": "the index is missing",

@@ -35,6 +35,8 @@ def test_tags_are_created_listed_and_deleted(tmp_path: Path) -> None:
     )
     code, text = run("tag", table, "list")
     assert text.splitlines()[1].split("\t")[:2] == ["reports/2026-11", "1"]
+    planned = run("tag", table, "delete", "reports/2026-11", "--dry-run")
+    assert planned == (0, "Would delete tag reports/2026-11, which names version 1.\n")
     deleted = run("tag", table, "delete", "reports/2026-11")
     assert deleted == (0, "Deleted tag reports/2026-11. Its name is never given again.\n")
 

@@ -13,6 +13,7 @@ import delta_ops.arrow as da
 from delta_ops import CommitResult, DeltaLog, begin, col
 from delta_ops.ddl import change_type
 from delta_ops.errors import InvalidRequestError, SessionEndedError
+from delta_ops.log.refs.refs import refs_journal
 from delta_ops.maintenance import (
     OptimizeResult,
     RepairResult,
@@ -39,11 +40,14 @@ from delta_ops.versioning import (
     create_branch,
     create_release,
     create_tag,
+    delete_branch,
+    delete_tag,
     join_session,
     list_branches,
     list_tags,
     open_branch,
     publish,
+    rebase_branch,
 )
 from tests.interleaving.scenes import Rows, Scene, rows_of
 from tests.interleaving.stepped_storage import SteppedStorage
@@ -204,6 +208,24 @@ def _publish(log: DeltaLog, scene: Scene, role: Role) -> PublishResult:
     branch = _new_branch(log, scene, role, None)
     _append_to(log, branch, scene, role)
     return publish(log, branch.name, rebase=True, clock=scene.clock)
+
+
+def _rebase(log: DeltaLog, scene: Scene, role: Role) -> Branch:
+    """Create a branch of an old version, append to it, and rebase it."""
+    branch = _new_branch(log, scene, role, scene.restored[0])
+    _append_to(log, branch, scene, role)
+    return rebase_branch(log, branch.name, clock=scene.clock)
+
+
+def _delete_refs(log: DeltaLog, scene: Scene, role: Role) -> None:
+    """Create a tag and a branch of an old version, and delete both."""
+    branch = _new_branch(log, scene, role, scene.restored[0])
+    _append_to(log, branch, scene, role)
+    delete_branch(log, branch.name, clock=scene.clock)
+    name = f"deleted-{role}"
+    if name not in refs_journal(log.storage).load().state.deleted_tags:
+        create_tag(log, name, scene.restored[0], clock=scene.clock)
+        delete_tag(log, name, clock=scene.clock)
 
 
 def _new_branch(log: DeltaLog, scene: Scene, role: Role, version: int | None) -> Branch:
@@ -423,6 +445,8 @@ OPERATIONS = {
         Operation(name="clean-up", run=_clean_up, takes="old commits", commits=False),
         Operation(name="tag", run=_tag, commits=False),
         Operation(name="branch", run=_branch, commits=False),
+        Operation(name="rebase", run=_rebase, commits=False),
+        Operation(name="delete-refs", run=_delete_refs, commits=False),
         Operation(
             name="publish",
             always_commits=True,

@@ -29,6 +29,8 @@ TAGGED = [pair("tag", other) for other in ("vacuum", "vacuum-retaining", "clean-
 BRANCHED = [
     *(pair("branch", other) for other in ("vacuum", "vacuum-retaining", "clean-up", "branch")),
     *(pair("publish", other) for other in ("append", "optimize", "restore", "vacuum", "publish")),
+    *(pair("rebase", other) for other in ("append", "overwrite", "vacuum", "clean-up", "rebase")),
+    *(pair("delete-refs", other) for other in ("vacuum", "clean-up", "delete-refs")),
 ]
 # A session beside what ends it or moves its table; a release and an anchor of an old version.
 SESSIONS = [

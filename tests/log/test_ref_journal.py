@@ -13,6 +13,7 @@ import pytest
 
 from delta_ops.clock import DAY_MS, system_clock
 from delta_ops.errors import (
+    InvalidRequestError,
     LogCorruptError,
     StorageError,
     UnsupportedFeatureError,
@@ -132,7 +133,15 @@ def test_an_entry_that_a_listing_does_not_show_yet_is_found(
 
     journal = journal_at(Late(open_storage(tmp_path), recording([])))
     assert journal.load().state.names == ("a", "b")
+    assert journal.load_at(99).state.names == ("a", "b")
+    assert journal.append(need_b, lambda: 0).number == 2
     assert add_name(journal, "c").names == ("a", "b", "c")
+
+
+def need_b(state: Names) -> None:
+    """Refuse a state without b, as the deletion of a ref does."""
+    if "b" not in state.names:
+        raise InvalidRequestError("there is no b")
 
 
 def test_loading_takes_three_calls_and_so_does_an_append(tmp_path: Path) -> None:

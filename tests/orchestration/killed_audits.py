@@ -25,6 +25,12 @@ ENTRIES = {
     "when the branch is deleted": "delete branch",
 }
 """Points after an entry of the journal, by the beginning of its text."""
+HELD: dict[str, tuple[str, Literal["before", "after"]]] = {
+    f"{moment} table {name} is held": (name, moment)
+    for name in ("a", "b")
+    for moment in ("before", "after")
+}
+"""Points at the entry that holds a version of a table for a release."""
 COMMITS: dict[str, tuple[str, Literal["before", "after"]]] = {
     "before the rows are on the branch": (r"_delta_ops/branches/.*\.json", "before"),
     "when the rows are on the branch": (r"_delta_ops/branches/.*\.json", "after"),
@@ -43,6 +49,7 @@ class FatalIOManager(DeltaIOManager):
     _tags: Any = PrivateAttr(default=None)
 
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:
+        super().setup_for_execution(context)
         run = compat.run_of_resource(context)
         assert run is not None
         self._tags = run.tags
@@ -56,6 +63,10 @@ class FatalIOManager(DeltaIOManager):
                 return
             for point, (pattern, moment) in COMMITS.items():
                 if when == moment and re.fullmatch(pattern, path):
+                    self.die(point)
+            for point, (name, moment) in HELD.items():
+                is_entry = when == moment and path.startswith("_delta_ops/refs/")
+                if is_entry and log.uri.endswith(f"/{name}"):
                     self.die(point)
             if path.startswith("_delta_ops/refs/") and when == "after":
                 entry = storage.read(path).decode()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from delta_ops.errors import (
     TableReplacedError,
 )
 from delta_ops.log.refs.branches import find_branch
+from delta_ops.log.refs.refs import refs_journal
 from delta_ops.maintenance import backfill_statistics, optimize, vacuum
 from delta_ops.storage import open_storage
 from delta_ops.versioning import (
@@ -35,7 +37,7 @@ from delta_ops.versioning import (
 )
 from tests.maintenance.aged_tables import Table, overwritten
 from tests.support.counting_storage import CountingStorage
-from tests.support.faulty_storage import copies_of, crashes
+from tests.support.faulty_storage import Killed, copies_of, crashes
 from tests.support.tables import rows_by_deltalake
 
 FEED = {"delta.enableChangeDataFeed": "true"}
@@ -388,6 +390,59 @@ def test_a_publication_whose_answer_was_lost_is_not_repeated(tmp_path: Path) -> 
     assert publish(DeltaLog(tmp_path / "t", storage=storage), "x").version == 1
     assert any(path.startswith("_delta_log/") for path in lost)
     assert (ids_of(log), log.snapshot().version) == ([1, 2], 1)
+
+
+def at_entry(
+    log: DeltaLog, change: str, moment: str, act: Callable[[], object], path: str = ""
+) -> DeltaLog:
+    """A handle that acts once, before or after a journal entry or another file is created.
+
+    Args:
+        change: The journal entry, by its text.
+        path: The other file, by its start.
+    """
+    done: list[str] = []
+
+    def on_call(_number: int, method: str, created: str, when: str) -> None:
+        is_entry = change and created.startswith("_delta_ops/refs/")
+        if method != "create" or not (is_entry or (path and created.startswith(path))):
+            return
+        if is_entry and moment == "after" and change not in refs_journal(log.storage).load().change:
+            return
+        if when == moment and not done:
+            done.append(created)
+            act()
+
+    return log.over(CountingStorage(log.storage, on_call))
+
+
+def die() -> None:
+    raise Killed
+
+
+def test_a_commit_that_a_killed_publication_has_not_seen_is_published(tmp_path: Path) -> None:
+    log = with_a_commit(tmp_path)
+    late = partial(da.write, open_branch(log, "x"), rows_of(3))
+    with pytest.raises(Killed):
+        publish(at_entry(at_entry(log, "close", "before", late), "close", "after", die), "x")
+    result = publish(log, "x")
+    assert (result.branch_version, ids_of(log)) == (2, [1, 2, 3])
+
+
+def test_a_branch_that_a_paused_publication_may_publish_takes_no_commits(tmp_path: Path) -> None:
+    log = with_a_commit(tmp_path)
+
+    def publish_strictly() -> None:
+        da.write(log, rows_of(9))
+        with pytest.raises(PublishConflictError):
+            publish(log, "x")
+        with pytest.raises(TableReplacedError, match="is being published"):
+            da.write(open_branch(log, "x"), rows_of(3))
+
+    paused = at_entry(log, "", "before", publish_strictly, "_delta_log/")
+    assert publish(paused, "x", rebase=True).version == 2
+    assert ids_of(log) == [1, 2, 9]
+    assert find_branch(log.storage, "x").published_version == 2
 
 
 def at_each_call(

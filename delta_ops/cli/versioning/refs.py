@@ -10,10 +10,17 @@ import click
 from msgspec.structs import asdict
 
 from delta_ops.cli.fleet import TABLE_FAILED
-from delta_ops.cli.options import json_option, open_table, storage_options_option, validate_exists
+from delta_ops.cli.options import (
+    dry_run_option,
+    json_option,
+    open_table,
+    storage_options_option,
+    validate_exists,
+)
 from delta_ops.cli.render import Group, moment_text, say, show_json, show_rows
 from delta_ops.clock import system_clock
 from delta_ops.log import DeltaLog
+from delta_ops.log.refs.branches import is_rebasing
 from delta_ops.protocol.values.wide_timestamps import utc_text
 from delta_ops.units import count_text, size_text
 from delta_ops.versioning import (
@@ -27,8 +34,10 @@ from delta_ops.versioning import (
     delete_tag,
     diff_branch,
     list_branches,
+    list_sessions,
     list_tags,
     publish,
+    rebase_branch,
     rename_branch,
     verify_refs,
 )
@@ -81,17 +90,20 @@ def list_tags_command(table: str, storage_options: dict[str, Any], as_json: bool
 
 @tag_command.command("delete")
 @click.argument("name")
+@dry_run_option
 @storage_options_option
 @json_option
 @click.pass_obj
 def delete_tag_command(
-    table: str, storage_options: dict[str, Any], name: str, as_json: bool
+    table: str, storage_options: dict[str, Any], name: str, dry_run: bool, as_json: bool
 ) -> None:
     """Delete a tag; a vacuum may then delete files that only its version needs."""
     log = open_table(table, storage_options)
-    delete_tag(log, name)
+    tag = delete_tag(log, name, dry_run=dry_run)
     if as_json:
-        show_json({"table": log.uri, "deleted": name})
+        show_json({"table": log.uri, "deleted": name, "dry_run": dry_run, **_tag_fields(tag)})
+    elif dry_run:
+        say(f"Would delete tag {name}, which names version {tag.version}.")
     else:
         say(f"Deleted tag {name}. Its name is never given again.")
 
@@ -205,17 +217,23 @@ def list_branches_command(table: str, storage_options: dict[str, Any], as_json: 
 
 @branch_command.command("delete")
 @click.argument("name")
+@dry_run_option
 @storage_options_option
 @json_option
 @click.pass_obj
 def delete_branch_command(
-    table: str, storage_options: dict[str, Any], name: str, as_json: bool
+    table: str, storage_options: dict[str, Any], name: str, dry_run: bool, as_json: bool
 ) -> None:
     """Delete a branch, with its commits unless they were published."""
     log = open_table(table, storage_options)
-    delete_branch(log, name)
+    branch = delete_branch(log, name, dry_run=dry_run)
     if as_json:
-        show_json({"table": log.uri, "deleted": name})
+        fields = _branch_fields(branch)
+        show_json({"table": log.uri, "deleted": name, "dry_run": dry_run, **fields})
+    elif dry_run:
+        say(
+            f"Would delete branch {name} ({_state(branch)}). A full vacuum deletes its files later."
+        )
     else:
         say(f"Deleted branch {name}. A full vacuum deletes its files later.")
 
@@ -248,6 +266,23 @@ def anchor_branch_command(
 ) -> None:
     """Keep a branch readable even if another engine cleans up the log."""
     _show_anchor(open_table(table, storage_options), f"branch:{name}", as_json=as_json)
+
+
+@branch_command.command("rebase")
+@click.argument("name")
+@storage_options_option
+@json_option
+@click.pass_obj
+def rebase_branch_command(
+    table: str, storage_options: dict[str, Any], name: str, as_json: bool
+) -> None:
+    """Move a branch to the latest version of main, with its changes in one commit."""
+    log = open_table(table, storage_options)
+    branch = rebase_branch(log, name)
+    if as_json:
+        show_json({"table": log.uri, **_branch_fields(branch)})
+    else:
+        say(f"Branch {name} follows version {branch.base_version} of main.")
 
 
 @branch_command.command("publish")
@@ -325,6 +360,8 @@ def _state(branch: Branch) -> str:
         return f"published as {branch.published_version}"
     if branch.expires_ms < system_clock():
         return "expired"
+    if is_rebasing(branch):
+        return f"rebasing {branch.last_version}"
     return "open" if branch.last_version is None else f"publishing {branch.last_version}"
 
 
@@ -332,20 +369,29 @@ def _branch_fields(branch: Branch) -> dict[str, Any]:
     """The branch for JSON."""
     fields = asdict(branch)
     times = {name: utc_text(fields.pop(f"{name}_ms")) for name in ("created", "expires")}
-    del fields["publisher"]
+    del fields["publisher"], fields["replaces"]
     return {**fields, **times, "state": _state(branch)}
 
 
 @click.command("refs")
 @click.argument("table")
+@click.option(
+    "--timestamp",
+    help="List the refs of this time instead, and look up no files; UTC unless it has a zone.",
+)
 @storage_options_option
 @json_option
-def refs_command(table: str, storage_options: dict[str, Any], as_json: bool) -> None:
+def refs_command(
+    table: str, storage_options: dict[str, Any], timestamp: str | None, as_json: bool
+) -> None:
     """Look up the files of all tags and branches, and name those that are missing.
 
     Exits with 1 if rows of a tag or branch cannot be read.
     """
     log = open_table(table, storage_options)
+    if timestamp is not None:
+        _show_earlier(log, timestamp, as_json=as_json)
+        return
     refs = verify_refs(log)
     if as_json:
         found = [{**dataclasses.asdict(each), "readable": each.is_readable} for each in refs]
@@ -360,6 +406,28 @@ def refs_command(table: str, storage_options: dict[str, Any], as_json: bool) -> 
         say("The table has no tags, branches or sessions.")
     if not all(each.is_readable for each in refs):
         raise click.exceptions.Exit(TABLE_FAILED)
+
+
+def _show_earlier(log: DeltaLog, timestamp: str, *, as_json: bool) -> None:
+    tags = list_tags(log, timestamp=timestamp)
+    branches = list_branches(log, timestamp=timestamp)
+    sessions = list_sessions(log, timestamp=timestamp)
+    found = [
+        *((f"tag:{each.name}", each.version, each.created_ms) for each in tags),
+        *((f"branch:{each.name}", each.base_version, each.created_ms) for each in branches),
+        *((f"session:{each.id}", each.base_version, each.created_ms) for each in sessions),
+    ]
+    if as_json:
+        refs = [
+            {"ref": ref, "version": version, "created": utc_text(created_ms)}
+            for ref, version, created_ms in found
+        ]
+        show_json({"table": log.uri, "timestamp": timestamp, "refs": refs})
+    elif found:
+        rows = [(ref, version, moment_text(created_ms)) for ref, version, created_ms in found]
+        show_rows(("ref", "version", "created"), rows, whole=("ref", "created"))
+    else:
+        say("The table had no tags, branches or sessions.")
 
 
 def _readable_text(ref: VerifiedRef) -> str:

@@ -242,23 +242,26 @@ def delete_releases_command(
 
 @release_command.command("drop-holds")
 @click.argument("table")
+@dry_run_option
 @storage_options_option
 @json_option
 @click.pass_obj
 def drop_holds_command(
-    release_set: str, storage_options: dict[str, Any], table: str, as_json: bool
+    release_set: str, storage_options: dict[str, Any], table: str, dry_run: bool, as_json: bool
 ) -> None:
     """Let a table drop the versions of a set that is gone.
 
     SET is the location that `refs` and errors name.
     """
     log = open_table(table, storage_options)
-    dropped = delete_holds(log, release_set)
+    dropped = delete_holds(log, release_set, dry_run=dry_run)
     if as_json:
         versions = [each.version for each in dropped]
-        show_json({"table": log.uri, "release_set": release_set, "versions": versions})
+        fields = {"release_set": release_set, "dry_run": dry_run, "versions": versions}
+        show_json({"table": log.uri, **fields})
     else:
-        say(f"Dropped {count_text(len(dropped), 'hold')} of {release_set}.")
+        verb = "Would drop" if dry_run else "Dropped"
+        say(f"{verb} {count_text(len(dropped), 'hold')} of {release_set}.")
 
 
 def _numbers(versions: list[tuple[str, str]]) -> dict[str, int]:

@@ -10,7 +10,8 @@ those of main, so publishing moves no data.
 2. A commit looks at the journal before and after it creates its file. If the branch was deleted or
    closed in between, the committer gets an error.
 3. A publication closes the branch in the journal, then lists its log once more. So each commit is
-   either published, or its committer gets an error; see `versioning.publish`.
+   either published, or its committer gets an error; see `versioning.publish`. A rebase does the
+   same; see `versioning.rebase`.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ from delta_ops.storage import Storage
 from delta_ops.storage.paths import OWN_DIRECTORY
 
 BRANCHES_DIRECTORY = f"{OWN_DIRECTORY}/branches"
+_GONE = "is a branch that was deleted, or was rebased and must be opened again"
+REBASING = "rebase "
+"""Begins `Branch.publisher` during a rebase."""
 _LOG = re.compile(rf"{BRANCHES_DIRECTORY}/([^/]+)/log")
 
 
@@ -40,7 +44,12 @@ def branch_id_of(log_directory: str) -> str | None:
 
 def branch_named(refs: Refs, name: str) -> Branch | None:
     """The branch of a name; None if there is none."""
-    return next((branch for branch in refs.branches.values() if branch.name == name), None)
+    return next((branch for branch in refs.named_branches if branch.name == name), None)
+
+
+def is_rebasing(branch: Branch) -> bool:
+    """Whether a rebase has closed the branch; it may have been killed."""
+    return (branch.publisher or "").startswith(REBASING)
 
 
 def find_branch(storage: Storage, name: str) -> Branch:
@@ -69,7 +78,7 @@ def validate_exists(storage: Storage, log_directory: str) -> None:
     """
     branch_id = branch_id_of(log_directory)
     if branch_id is not None and branch_id not in refs_journal(storage).load().state.branches:
-        raise TableReplacedError(storage.uri, "is a branch that was deleted")
+        raise TableReplacedError(storage.uri, _GONE)
 
 
 def validate_open(storage: Storage, log_directory: str, version: int) -> None:
@@ -87,10 +96,12 @@ def validate_open(storage: Storage, log_directory: str, version: int) -> None:
         return
     branch = refs_journal(storage).load().state.branches.get(branch_id)
     if branch is None:
-        raise TableReplacedError(storage.uri, "is a branch that was deleted")
+        raise TableReplacedError(storage.uri, _GONE)
     if branch.last_version is None or version <= branch.last_version:
         return
-    if branch.published_version is None:
+    if is_rebasing(branch):
+        reason = "is being rebased; rebase it again if that was interrupted, and open it again"
+    elif branch.published_version is None:
         reason = "is being published; publish it again if that was interrupted"
     else:
         reason = f"was published as version {branch.published_version}; create another branch"

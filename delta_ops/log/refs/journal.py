@@ -25,6 +25,7 @@ import msgspec
 
 from delta_ops.clock import DAY_MS, HOUR_MS, Clock
 from delta_ops.errors import (
+    DeltaOpsError,
     LogCorruptError,
     StorageError,
     UnsupportedFeatureError,
@@ -109,9 +110,15 @@ class Journal(Generic[State]):
         """
         return self._follow(self._load_listed())
 
-    def _follow(self, entry: Entry[State]) -> Entry[State]:
-        """Find the last entry, starting from one entry: a listing may show later entries late."""
+    def _follow(self, entry: Entry[State], until_ms: int | None = None) -> Entry[State]:
+        """Find the last entry, starting from one entry: a listing may show later entries late.
+
+        Args:
+            until_ms: Leave out later entries; milliseconds since the Unix epoch.
+        """
         while (later := self._read_if_there(entry.number + 1)) is not None:
+            if until_ms is not None and later.time_ms > until_ms:
+                break
             entry = later
         return entry
 
@@ -147,14 +154,16 @@ class Journal(Generic[State]):
             VersionNotFoundError: Entries of this time were deleted.
         """
         numbers = self._numbers()
-        found = bisect_right(numbers, time_ms, key=lambda number: self._read(number).time_ms)
-        if not found and numbers and numbers[0] > 1:
-            raise VersionNotFoundError(
-                self.storage.uri,
-                "the refs of this time",
-                f"{self.directory} has later entries only",
-            )
-        return self._read(numbers[found - 1]) if found else self._nothing()
+        try:
+            found = bisect_right(numbers, time_ms, key=lambda number: self._read(number).time_ms)
+            if found or not numbers or numbers[0] == 1:
+                entry = self._read(numbers[found - 1]) if found else self._nothing()
+                return self._follow(entry, time_ms) if found == len(numbers) else entry
+        except FileNotFoundError:  # a vacuum has just deleted old entries
+            pass
+        raise VersionNotFoundError(
+            self.storage.uri, "the refs of this time", f"{self.directory} has later entries only"
+        )
 
     def delete_old(self) -> None:
         """Delete entries that are 30 days older than the newest entry, but never the newest 100.
@@ -185,8 +194,14 @@ class Journal(Generic[State]):
         last, entry_id, failures = self._load_listed(), str(uuid.uuid4()), 0
         begun_ms = clock()
         while True:
-            change = decide(last.state)
+            change, refusal = self._decide(decide, last.state)
             if change is None:
+                # Creating no entry, the writer must look for entries that the listing did not show.
+                known, last = last, self._follow(last)
+                if last.number > known.number:
+                    continue
+                if refusal is not None:
+                    raise refusal
                 return last
             entry = Entry(
                 format=FORMAT_VERSION,
@@ -211,6 +226,16 @@ class Journal(Generic[State]):
                 last, failures, begun_ms = self._load_listed(), 0, clock()
             else:
                 last, failures = self._follow(there), 0
+
+    @staticmethod
+    def _decide(
+        decide: Callable[[State], Change[State] | None], state: State
+    ) -> tuple[Change[State] | None, DeltaOpsError | None]:
+        """The change, or the error of a writer that refuses the state."""
+        try:
+            return decide(state), None
+        except DeltaOpsError as error:
+            return None, error
 
     def _is_in_place(self, entry: Entry[State]) -> bool:
         """Whether an entry has the number after the entries before it, not that of a deleted one.

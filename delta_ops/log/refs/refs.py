@@ -10,8 +10,8 @@ keeps all refs, outside of `_delta_log`, where other engines would delete or mis
    refs of all earlier entries. Until the deletion ends, a new ref of an older version is rejected,
    because the files of that version may be disappearing.
 3. The name of a deleted tag cannot be used again, so a name always means the same version.
-4. A ref records `metaData.id` of its version. It shows whether the table was deleted and created
-   again.
+4. A ref records `metaData.id` of its version and `txnId` of the commit. They show whether the table
+   was deleted and created again, or its log was restored to an older state.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import re
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import date
 from typing import Annotated, Literal
 
 import msgspec
@@ -33,6 +34,7 @@ from delta_ops.errors import (
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
+from delta_ops.log.history.time_travel import timestamp_ms
 from delta_ops.log.refs.journal import FORMAT_VERSION, LONG_JOURNAL, Change, Entry, Journal
 from delta_ops.option_words import option
 from delta_ops.storage import Storage
@@ -56,7 +58,7 @@ Time = Annotated[int, msgspec.Meta(ge=0, le=_LAST_MS)]
 """Milliseconds since the Unix epoch, until the year 9999."""
 
 
-class Tag(msgspec.Struct, frozen=True, kw_only=True):
+class Tag(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A name of one version that never changes.
 
     Examples:
@@ -71,6 +73,8 @@ class Tag(msgspec.Struct, frozen=True, kw_only=True):
     """`metaData.id` of the version."""
     created_ms: Time
     """Milliseconds since the Unix epoch."""
+    txn_id: str | None = None
+    """`commitInfo.txnId` of the version's commit; None if unknown."""
 
 
 class Branch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -96,12 +100,18 @@ class Branch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     last_version: Version | None = None
     """The version to publish; set when a publication begins. Later commits are rejected."""
     publisher: str | None = None
-    """The id of the publication in charge; a later publication takes over from a killed one."""
+    """The id of the publication in charge; a later publication takes over from a killed one. During
+    a rebase, `rebase` and the id of the branch that replaces this one."""
     published_version: Version | None = None
     """The version of main that has the commits of the branch."""
+    replaces: str | None = None
+    """The id of the branch that this one replaces once its rebase ends. Until then, it has no name
+    of its own."""
+    txn_id: str | None = None
+    """`commitInfo.txnId` of the base version's commit; None if unknown."""
 
 
-class Hold(msgspec.Struct, frozen=True, kw_only=True):
+class Hold(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A version that a release keeps readable, or will keep once it is made."""
 
     release_set: str
@@ -113,6 +123,8 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True):
     """`metaData.id` of the version."""
     created_ms: Time
     """Milliseconds since the Unix epoch."""
+    txn_id: str | None = None
+    """`commitInfo.txnId` of the version's commit; None if unknown."""
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -140,6 +152,8 @@ class Session(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Keys of the forks that a rebase left out."""
     name: str | None = None
     """The name by which other processes join the session; None if it has none."""
+    txn_id: str | None = None
+    """`commitInfo.txnId` of the base version's commit; None if unknown."""
 
 
 class RunningDeletion(msgspec.Struct, frozen=True, kw_only=True):
@@ -164,7 +178,7 @@ class Refs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     deleted_tags: tuple[str, ...] = ()
     """Names of deleted tags, which cannot be used again."""
     branches: dict[str, Branch] = {}
-    """By id. Names are unique among them."""
+    """By id. Names are unique among the `named_branches`."""
     holds: dict[str, Hold] = {}
     """By the id of the release."""
     sessions: dict[str, Session] = {}
@@ -172,6 +186,12 @@ class Refs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     deletions: tuple[RunningDeletion, ...] = ()
     complete_from: Version = 0
     """Files that only versions before this one need may have been deleted."""
+
+    @property
+    def named_branches(self) -> list[Branch]:
+        """The branches by name, without branches that a rebase is writing."""
+        named = (each for each in self.branches.values() if each.replaces is None)
+        return sorted(named, key=lambda each: each.name)
 
     @property
     def is_empty(self) -> bool:
@@ -263,6 +283,20 @@ _ENTRIES = msgspec.json.Decoder(Entry[Refs])
 def refs_journal(storage: Storage) -> Journal[Refs]:
     """The journal of a table's refs."""
     return Journal(storage=storage, directory=REFS_DIRECTORY, entries=_ENTRIES, empty=Refs())
+
+
+def load_refs(storage: Storage, timestamp: str | date | None = None) -> Refs:
+    """The refs of a table, at this moment or at an earlier time.
+
+    Raises:
+        InvalidRequestError: The text is not a time.
+        VersionNotFoundError: Entries of that time were deleted.
+        LogCorruptError, UnsupportedFeatureError, StorageError: As `Journal.load`.
+    """
+    journal = refs_journal(storage)
+    if timestamp is None:
+        return journal.load().state
+    return journal.load_at(timestamp_ms(timestamp)).state
 
 
 def create_format_file(storage: Storage) -> None:

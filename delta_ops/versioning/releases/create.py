@@ -151,7 +151,7 @@ def roll_back_release(
     kept = {
         name: _version_to_keep(
             release_set.log(name, table),
-            open_held(release_set.log(name, table), table.version, table.table_id),
+            open_held(release_set.log(name, table), table),
         )
         for name, table in older.tables.items()
     }
@@ -297,6 +297,7 @@ class _Creation:
             version=version.snapshot.version,
             table_id=version.snapshot.metadata.id,
             created_ms=time_by(self.clock),
+            txn_id=version.snapshot.txn_id,
         )
 
         def decide(refs: Refs) -> Change[Refs]:
@@ -346,6 +347,7 @@ class _Creation:
                 uri=version.log.uri,
                 version=version.snapshot.version,
                 table_id=version.snapshot.metadata.id,
+                txn_id=version.snapshot.txn_id,
             )
             for name, version in self.versions.items()
         }
@@ -353,12 +355,11 @@ class _Creation:
     def _same_release(self, state: Releases) -> Release | None:
         """The current release, if it is the same."""
         current = state.current
-        is_same = (
-            current is not None
-            and current.tables == self._tables()
-            and current.message == self.message
-        )
-        return current if is_same else None
+        if current is None or current.message != self.message:
+            return None
+        ours = {name: table.place for name, table in self._tables().items()}
+        theirs = {name: table.place for name, table in current.tables.items()}
+        return current if ours == theirs else None
 
     def _validate_follows(self, state: Releases) -> None:
         """Reject a release that does not follow the current release.

@@ -107,7 +107,11 @@ def _absent(state: Releases, ids: Collection[str]) -> set[str]:
 
 
 def delete_holds(
-    table: TableOrPlace, release_set: str, *, clock: Clock = system_clock
+    table: TableOrPlace,
+    release_set: str,
+    *,
+    dry_run: bool = False,
+    clock: Clock = system_clock,
 ) -> tuple[Hold, ...]:
     """Drop all holds of a release set that is gone, so that the table can be vacuumed and dropped.
 
@@ -116,6 +120,7 @@ def delete_holds(
     Args:
         table: A table's location or handle.
         release_set: The location of the set, as `verify_refs` and errors name it.
+        dry_run: Drop nothing.
         clock: Milliseconds since the Unix epoch.
 
     Returns:
@@ -152,5 +157,6 @@ def delete_holds(
             f"{log.uri}: release {', '.join(numbers)} of {release_set} has a version of this "
             f"table; delete it with {option('delete_releases')}"
         )
-    drop_holds(log.storage, of_set, clock)
+    if not dry_run:
+        drop_holds(log.storage, of_set, clock)
     return tuple(of_set.values())

@@ -21,7 +21,8 @@ from delta_ops.errors import InvalidRequestError, VersionNotFoundError
 from delta_ops.log import DeltaLog, Snapshot, TableOrPlace, log_of
 from delta_ops.log.delta_log import Place
 from delta_ops.log.refs.journal import Entry, Journal
-from delta_ops.log.refs.refs import Time, Version
+from delta_ops.log.refs.refs import Hold, Time, Version
+from delta_ops.log.same_table import validate_version_of_ref
 from delta_ops.option_words import option
 from delta_ops.storage import Lock, Storage, open_storage
 from delta_ops.storage.concurrency import run_parallel
@@ -86,7 +87,7 @@ class ReleaseSet:
 ReleaseSetOrPlace = ReleaseSet | Place
 
 
-class ReleasedTable(msgspec.Struct, frozen=True, kw_only=True):
+class ReleasedTable(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A table in a release.
 
     Examples:
@@ -100,6 +101,13 @@ class ReleasedTable(msgspec.Struct, frozen=True, kw_only=True):
     """Any engine can read the table at this version."""
     table_id: str
     """`metaData.id` of the version."""
+    txn_id: str | None = None
+    """`commitInfo.txnId` of the version's commit; None if unknown."""
+
+    @property
+    def place(self) -> tuple[str, int, str]:
+        """Location, version and id: equal for the same table of two releases."""
+        return self.uri, self.version, self.table_id
 
 
 class Release(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -258,24 +266,25 @@ def open_release(release_set: ReleaseSetOrPlace, number: int | None = None) -> d
 
     def open_table(name: str) -> Snapshot:
         table = tables[name]
-        return open_held(release_set.log(name, table), table.version, table.table_id)
+        return open_held(release_set.log(name, table), table)
 
     return dict(zip(tables, run_parallel(open_table, list(tables)), strict=True))
 
 
-def open_held(log: DeltaLog, version: int, table_id: str) -> Snapshot:
+def open_held(log: DeltaLog, held: ReleasedTable | Hold) -> Snapshot:
     """Open a version that a release has.
 
     Raises:
-        VersionNotFoundError: The version cannot be read, or is of another table.
+        VersionNotFoundError: The version cannot be read, or is another than when it was released.
     """
-    snapshot = log.main.snapshot(version)
-    if snapshot.metadata.id != table_id:
-        raise VersionNotFoundError(
-            log.uri,
-            f"version {version} of a release",
-            "another table was created here after the release was made",
-        )
+    snapshot = log.main.snapshot(held.version)
+    validate_version_of_ref(
+        snapshot,
+        table_id=held.table_id,
+        txn_id=held.txn_id,
+        ref=f"version {held.version} of a release",
+        kind="release",
+    )
     return snapshot
 
 
