@@ -94,12 +94,13 @@ def rebase_branch(
 
     Examples:
         >>> _ = create_branch("lake/orders", "audit")
-        >>> _ = da.delete(open_branch("lake/orders", "audit"), col("id") == 1)
-        >>> _ = da.write("lake/orders", da.to_table("lake/orders"))
+        >>> rows = da.to_table("lake/orders")
+        >>> _ = da.write(open_branch("lake/orders", "audit"), rows)
+        >>> _ = da.write("lake/orders", rows)
         >>> rebase_branch("lake/orders", "audit").base_version
         1
         >>> da.count_rows("lake/orders", ref="branch:audit")
-        5
+        9
     """
     validate_arguments(rebase_branch, locals())
     log = log_of(table).main
