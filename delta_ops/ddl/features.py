@@ -27,6 +27,7 @@ from delta_ops.log import DeltaLog, Snapshot, TableOrPlace, log_of
 from delta_ops.log.checkpoint.parquet_files import reading
 from delta_ops.log.segment import list_log
 from delta_ops.maintenance import clean_up_log, create_checkpoint
+from delta_ops.maintenance.purge.act import OutdatedReasons, find_outdated_files
 from delta_ops.option_words import option
 from delta_ops.protocol.arrow_schemas import deletion_vectors
 from delta_ops.protocol.features import (
@@ -45,6 +46,8 @@ from delta_ops.protocol.protocol_upgrade import (
     remove_feature,
 )
 from delta_ops.protocol.row_rules import Check
+from delta_ops.protocol.schema import StructType, schema_to_json
+from delta_ops.protocol.schema.widening import drop_type_changes, has_type_changes
 from delta_ops.transaction import CommitResult, Transaction, Txn
 from delta_ops.transaction.table_change import SetDefinition
 
@@ -183,6 +186,9 @@ def drop_feature(
         gone = DROPPABLE[feature].properties
         metadata = transaction.metadata
         kept = {key: value for key, value in metadata.configuration.items() if key not in gone}
+        schema = DROPPABLE[feature].clean_schema(transaction.schema)
+        if schema != transaction.schema:
+            metadata = replace(metadata, schema_string=schema_to_json(schema))
         definition = SetDefinition(
             metadata=replace(metadata, configuration=kept),
             protocol=remove_feature(transaction.definition.protocol, feature),
@@ -233,10 +239,15 @@ def _refuse_traces_in_log(log: DeltaLog, feature: str, *, is_truncated: bool) ->
 
 
 _ENABLE_VECTORS = "delta.enableDeletionVectors"
+_ENABLE_WIDENING = "delta.enableTypeWidening"
 
 
 def _find_nothing(_: object) -> Iterator[str]:
     return iter(())
+
+
+def _keep_schema(schema: StructType) -> StructType:
+    return schema
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,6 +260,8 @@ class Droppable:
     """Finds traces of a reader feature in the log."""
     properties: tuple[str, ...] = ()
     """Properties that are removed with the feature."""
+    clean_schema: Callable[[StructType], StructType] = _keep_schema
+    """Removes the feature's metadata from the schema."""
 
 
 def _constraints(snapshot: Snapshot) -> Iterator[str]:
@@ -312,6 +325,20 @@ def _vectors_in_log(log: DeltaLog) -> Iterator[str]:
         yield f"deletion vectors in the checkpoint of version {oldest.version}"
 
 
+def _old_types(snapshot: Snapshot) -> Iterator[str]:
+    configuration = snapshot.metadata.configuration
+    if configuration.get(_ENABLE_WIDENING, "").strip().lower() == "true":
+        yield f"{_ENABLE_WIDENING} = true; unset it first"
+    if not has_type_changes(snapshot.schema):
+        return
+    files = list(snapshot.add_files())
+    if found := find_outdated_files(snapshot, files, OutdatedReasons(old_types=True)):
+        yield (
+            f"the former types of {len(found)} live files; rewrite them first "
+            "(delta-ops optimize TABLE --purge --old-schema)"
+        )
+
+
 def _num_vectors(files: pa.Table) -> int:
     column = files["deletionVector"]
     if column.null_count == len(column):
@@ -319,6 +346,11 @@ def _num_vectors(files: pa.Table) -> int:
     return sum(vector is not None for vector in deletion_vectors(column))
 
 
+_TYPE_WIDENING = Droppable(
+    in_table=_old_types, properties=(_ENABLE_WIDENING,), clean_schema=drop_type_changes
+)
+"""It leaves no traces in the log: the versions before the drop have the feature in their protocol,
+and the version after it reads neither their files nor their schema."""
 DROPPABLE: Mapping[str, Droppable] = {
     "checkConstraints": Droppable(in_table=_constraints),
     "domainMetadata": Droppable(in_table=_domains),
@@ -332,5 +364,7 @@ DROPPABLE: Mapping[str, Droppable] = {
     "vacuumProtocolCheck": Droppable(),
     "v2Checkpoint": Droppable(in_table=_v2_policy, in_log=_v2_checkpoints),
     "deletionVectors": Droppable(in_table=_vectors, in_log=_vectors_in_log),
+    "typeWidening": _TYPE_WIDENING,
+    "typeWidening-preview": _TYPE_WIDENING,
 }
 """Droppable features by name; delta_ops can drop no other feature."""

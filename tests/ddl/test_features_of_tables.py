@@ -14,8 +14,11 @@ import pytest
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, begin
 from delta_ops.ddl import (
+    NewColumn,
+    add_columns,
     add_constraint,
     add_feature,
+    change_type,
     create_table,
     drop_constraint,
     drop_feature,
@@ -24,7 +27,7 @@ from delta_ops.ddl import (
 )
 from delta_ops.errors import CommitConflictError, InvalidRequestError, UnsupportedFeatureError
 from delta_ops.log.commit_file import create_commit
-from delta_ops.maintenance import create_checkpoint
+from delta_ops.maintenance import create_checkpoint, purge
 from delta_ops.protocol.actions import (
     CommitInfo,
     DeletionVector,
@@ -254,6 +257,37 @@ def test_a_tombstone_with_a_vector_in_the_checkpoint_is_a_trace(log: DeltaLog) -
     (directory / f"{2:020}.crc").unlink(missing_ok=True)
     with pytest.raises(InvalidRequestError, match="in the checkpoint of version 2"):
         drop_feature(log, "deletionVectors")
+
+
+@pytest.mark.parametrize("is_nested", [False, True])
+def test_former_types_are_gone_before_their_feature(tmp_path: Path, is_nested: bool) -> None:
+    narrow = pa.array([[{"n": 1}]], pa.list_(pa.struct([("n", pa.int32())]))) if is_nested else None
+    rows = pa.table({"a": pa.array([1], pa.int32()) if narrow is None else narrow})
+    da.write(tmp_path, rows, configuration={"delta.enableTypeWidening": "true"})
+    log = DeltaLog(tmp_path)
+    change_type(log, "a.element.n" if is_nested else "a", "long")
+    add_columns(log, [NewColumn(name="later", data_type="int")])
+    with pytest.raises(InvalidRequestError, match="enableTypeWidening = true; unset"):
+        drop_feature(log, "typeWidening")
+    set_properties(log, {"delta.enableTypeWidening": None})
+    with pytest.raises(InvalidRequestError, match="former types of 1 live files; rewrite"):
+        drop_feature(log, "typeWidening")
+    purge(log, old_schema=True)
+    rows = da.to_table(log)
+    drop_feature(log, "typeWidening", truncate_history=True)
+    assert log.snapshot().protocol == OLDEST
+    assert "typeChanges" not in log.snapshot().metadata.schema_string
+    assert da.to_table(log) == rows
+    assert rows_by_deltalake(tmp_path) == rows.to_pylist()
+
+
+def test_a_file_that_lacks_a_later_column_does_not_keep_type_widening(log: DeltaLog) -> None:
+    set_properties(log, {"delta.enableTypeWidening": "true"})
+    add_columns(log, [NewColumn(name="later", data_type="int")])
+    change_type(log, "later", "long")
+    set_properties(log, {"delta.enableTypeWidening": None})
+    assert drop_feature(log, "typeWidening").version == 5
+    assert log.snapshot().protocol == OLDEST
 
 
 @pytest.mark.parametrize("name", ["appendOnly", "columnMapping", "identityColumns"])

@@ -176,6 +176,8 @@ class OutdatedReasons:
 
     old_schema: bool = False
     """Columns or types differ from the table's."""
+    old_types: bool = False
+    """A column has another type than in the table."""
     other_codec: bool = False
     """The compression is not the table's."""
     max_row_group_bytes: int | None = None
@@ -184,7 +186,8 @@ class OutdatedReasons:
     @property
     def needs_footers(self) -> bool:
         """Whether a reason is set."""
-        return self.old_schema or self.other_codec or self.max_row_group_bytes is not None
+        by_columns = self.old_schema or self.old_types
+        return by_columns or self.other_codec or self.max_row_group_bytes is not None
 
 
 def validate_reasons(reasons: OutdatedReasons, snapshot: Snapshot) -> None:
@@ -246,13 +249,15 @@ def _footer_test(snapshot: Snapshot, reasons: OutdatedReasons) -> Callable[[pq.F
     if reasons.other_codec:
         codec = _codec(str(snapshot.definition.properties.compression_codec))
         tests.append(partial(_has_other_codec, codec))
+    definition = snapshot.definition
+    expected = _columns(arrow_schema_from_schema(definition.file_schema))
     if reasons.old_schema:
-        definition = snapshot.definition
-        expected = _columns(arrow_schema_from_schema(definition.file_schema))
         tracked = row_columns(definition, snapshot.uri) or ()
         # Files may have these columns, even if the schema does not require them.
         optional = {*tracked, *definition.partition_names.values()}
         tests.append(partial(_has_other_columns, expected, optional))
+    if reasons.old_types:
+        tests.append(partial(_has_other_types, expected))
     return lambda footer: any(test(footer) for test in tests)
 
 
@@ -273,6 +278,11 @@ def _has_other_columns(
 ) -> bool:
     differing = _columns(stored_schema(footer)) ^ expected
     return any(name not in optional for name, _ in differing)
+
+
+def _has_other_types(expected: set[tuple[str, object]], footer: pq.FileMetaData) -> bool:
+    names = {name for name, _ in expected}
+    return any(name in names for name, _ in _columns(stored_schema(footer)) - expected)
 
 
 def _row_groups(footer: pq.FileMetaData) -> Iterator[pq.RowGroupMetaData]:

@@ -25,6 +25,7 @@ from delta_ops.protocol.schema import (
     MapType,
     StructField,
     StructType,
+    map_structs,
 )
 
 _TYPE_CHANGES = "delta.typeChanges"
@@ -103,6 +104,25 @@ def describe_widening(
     recorded = field.metadata.get(_TYPE_CHANGES)
     changes = [*(recorded if isinstance(recorded, list) else ()), change]
     return replace(field, metadata={**field.metadata, _TYPE_CHANGES: changes})
+
+
+def has_type_changes(schema: StructType) -> bool:
+    """Whether a column or a field records a type change."""
+    return drop_type_changes(schema) != schema
+
+
+def drop_type_changes(schema: StructType) -> StructType:
+    """The schema without recorded type changes; readers then expect the same type in all files."""
+    return map_structs(schema, _clean_fields)
+
+
+def _clean_fields(struct: StructType) -> StructType:
+    return StructType(
+        tuple(
+            replace(each, metadata={k: v for k, v in each.metadata.items() if k != _TYPE_CHANGES})
+            for each in struct.fields
+        )
+    )
 
 
 def _find_unreadable(
