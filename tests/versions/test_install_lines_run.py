@@ -26,6 +26,7 @@ _LINE = re.compile(r"pip install '[^'\[]*\[([\w,-]+)\]'")
 _BLOCK = re.compile(r"^(?P<indent> *)```(?P<language>\w+)\n(?P<code>.*?)^ *```", re.M | re.S)
 QUICKSTART = "dagster,dev-ui,cli"
 README = "dagster-spark,dev-ui,cli"
+ARRAYS = "zarr,cli"
 LIKE_THE_QUICKSTART = {"dagster", "dagster,dev-ui", QUICKSTART}
 _ASSETS = "{ assetNodes { assetKey { path } } }"
 
@@ -61,9 +62,15 @@ def of_readme(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
         yield found
 
 
+@pytest.fixture(scope="module")
+def of_arrays(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
+    with installed(ARRAYS, tmp_path_factory.mktemp("arrays")) as found:
+        yield found
+
+
 def test_every_install_line_is_run_or_brings_no_more_than_one_that_is() -> None:
     lines = {extras for page in PAGES for extras in _LINE.findall(page.read_text())}
-    assert lines == LIKE_THE_QUICKSTART - {"dagster"} | {"dagster", README}
+    assert lines == LIKE_THE_QUICKSTART - {"dagster"} | {"dagster", README, ARRAYS}
     assert distributions_for("delta_ops", ["dagster", "dev-ui"]) == distributions_for(
         "delta_ops", QUICKSTART.split(",")
     )
@@ -113,3 +120,10 @@ def test_the_first_examples_run_after_the_install_line_of_the_readme(of_readme: 
         assert assets_at(address) == {"raw_orders", "orders"}
     of_readme.run("python with_spark.py")
     assert da.to_table(str(of_readme.folder / "lake" / "orders_per_day")).num_rows == 1
+
+
+def test_the_examples_of_arrays_run_after_their_install_line(of_arrays: Installed) -> None:
+    examples = [code for language, code in blocks_of("docs/arrays.md") if language == "python"]
+    (of_arrays.folder / "examples.py").write_text("\n".join(examples))
+    of_arrays.run("python examples.py")
+    assert "/rain\t" in of_arrays.run("delta-ops head lake/climate")
