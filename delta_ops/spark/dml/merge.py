@@ -74,7 +74,10 @@ class PlannedMerge:
             covered = find_read(plan, transaction.clock())
             transaction.read(covered.predicate)
             zone = transaction.partition_time_zone
-            files = list(plan_scan(snapshot, covered.predicate, partition_time_zone=zone))
+            # Clauses for rows without a match need rows of any key.
+            sought = () if plan.changes_unmatched_rows else covered.sought
+            planned = plan_scan(snapshot, covered.predicate, keys=sought, partition_time_zone=zone)
+            files = list(planned)
             in_one_pass = merge_in_one_pass(plan, files, covered, changed)
             if in_one_pass is not None:
                 return in_one_pass

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
+from delta_ops.log import KeysOf
 from delta_ops.planning.key_ranges import cover_keys, cover_ranges
 from delta_ops.protocol.predicate import TRUE, Predicate, all_of
 from delta_ops.protocol.schema import (
@@ -115,6 +116,8 @@ class Covered(NamedTuple):
 
     None if there is none, or if the condition has more than equal keys.
     """
+    sought: Sequence[KeysOf] = ()
+    """The values of the keys, if the driver loaded them; a matching row has one of each."""
 
 
 def cover(source: DataFrame, keys: Sequence[Key], on_tasks: OnTasks | None) -> Covered:
@@ -153,7 +156,12 @@ def cover(source: DataFrame, keys: Sequence[Key], on_tasks: OnTasks | None) -> C
             if each.data_type in INTEGER_RANGES
         ]
         covering = cover_keys([each.path for each in usable], arrays)
-        return Covered(covering, num_rows, bool(unique), numbers[0] if numbers else None)
+        sought = [
+            KeysOf(column=each.path, data_type=each.data_type, values=array)
+            for each, array in zip(usable, arrays, strict=True)
+        ]
+        first = numbers[0] if numbers else None
+        return Covered(covering, num_rows, bool(unique), first, sought)
     values = source.select(*columns)
     ranges = [
         _find_ranges(values, name, key, on_tasks) for key, name in zip(usable, names, strict=True)
