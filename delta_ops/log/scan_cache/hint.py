@@ -53,6 +53,8 @@ class CacheHint:
     """Bytes of the file with the compressed footer."""
     footer_digest: str
     """`digest` of the file with the compressed footer."""
+    may_have_indexes: bool = True
+    """Whether plans look for inverted indexes. False: the table had none when this was written."""
 
     @property
     def path(self) -> str:
@@ -101,6 +103,7 @@ def text_of_hint(hint: CacheHint) -> str:
         "size": hint.size,
         "footerSize": hint.footer_size,
         "footerDigest": hint.footer_digest,
+        "mayHaveIndexes": hint.may_have_indexes,
     }
     return json.dumps({**body, "digest": _digest_of_body(body)}, separators=(",", ":"))
 
@@ -137,6 +140,7 @@ def hint_from_text(text: str | bytes, log_directory: str) -> CacheHint:
             size=int(body["size"]),
             footer_size=int(body["footerSize"]),
             footer_digest=str(body["footerDigest"]),
+            may_have_indexes=bool(body.get("mayHaveIndexes", True)),
         )
         if min(version, hint.size, hint.footer_size) < 0 or hint.footer_size > MAX_FOOTER_BYTES:
             raise DamagedHintError("its numbers are impossible")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from delta_ops.clock import DAY_MS
 from delta_ops.log.last_checkpoint import tag_scan_cache
@@ -103,6 +103,20 @@ def tag_existing(snapshot: Snapshot) -> None:
         hint = load_cache_hint(snapshot.storage, snapshot.log_directory)
         if hint is not None:
             tag_scan_cache(snapshot.storage, snapshot.log_directory, text_of_hint(hint))
+
+
+def record_index(storage: Storage, log_directory: str) -> None:
+    """Let plans look for indexes, if the hint of the scan cache says that the table has none.
+
+    Raises:
+        StorageError: The store failed.
+    """
+    with suppress(DamagedHintError):
+        hint = load_cache_hint(storage, log_directory)
+        if hint is not None and not hint.may_have_indexes:
+            text = text_of_hint(replace(hint, may_have_indexes=True))
+            storage.replace(HINT_PATH, text.encode())
+            tag_scan_cache(storage, log_directory, text)
 
 
 def unused_files(storage: Storage, log_directory: str, now_ms: int) -> tuple[FileInfo, ...]:

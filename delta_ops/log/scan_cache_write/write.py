@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import RawIOBase
 from math import isqrt
 from typing import IO, Any
@@ -59,6 +59,7 @@ from delta_ops.log.segment import list_log
 from delta_ops.log.snapshot import Snapshot
 from delta_ops.log.version import pruning
 from delta_ops.log.version.files import may_repeat_files
+from delta_ops.log.version.indexes.definitions import has_definitions
 from delta_ops.log.version.repeated_files import drop_repeated
 from delta_ops.protocol.arrow_schemas import ADD
 from delta_ops.protocol.arrow_values import array_of, empty_table
@@ -133,7 +134,7 @@ def write_scan_cache(snapshot: Snapshot, *, group_rows: int | None = None) -> Wr
         footer_digest=digest(compressed),
     )
     storage.create(hint.footer_path, compressed)
-    _point_at(snapshot, hint)
+    _point_at(snapshot, replace(hint, may_have_indexes=has_definitions(storage)))
     return WrittenCache(version=version, num_files=content.num_files, size_bytes=info.size)
 
 

@@ -107,6 +107,15 @@ def list_definitions(storage: Storage) -> tuple[list[IndexDefinition], list[str]
     return [each for each in read if isinstance(each, IndexDefinition)], problems
 
 
+def has_definitions(storage: Storage) -> bool:
+    """Whether a table has an index, readable or not.
+
+    Raises:
+        StorageError: The store failed.
+    """
+    return any(map(_is_definition, storage.list_from(INDEXES_DIRECTORY, "")))
+
+
 def load_definition(storage: Storage, name: str) -> IndexDefinition | None:
     """The index of that name; None if there is none.
 
