@@ -65,7 +65,7 @@ def files_with(run: OpenRun, leaf: Any, data_type: DataType) -> set[int]:
     for table in run.read_entries(groups):
         entries = table.combine_chunks()
         values = entries["value"].combine_chunks()
-        found |= set(entries["file"].filter(find_wanted(values, run.key_type, wanted)).to_pylist())
+        found |= set(entries["file"].to_numpy()[find_wanted(values, run.key_type, wanted)].tolist())
     return found
 
 

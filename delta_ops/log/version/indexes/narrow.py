@@ -17,7 +17,6 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from delta_ops.error_texts import first_line
 from delta_ops.errors import DeltaOpsError
@@ -44,7 +43,8 @@ from delta_ops.log.version.indexes.wanted import (
     Range,
     Wanted,
     choose_groups,
-    estimate_shares,
+    entries_among,
+    expected_entries,
     find_wanted,
     values_wanted_by,
     wanted_keys,
@@ -125,7 +125,7 @@ def narrow(
     """
     resolved = None if predicate is None else resolve(predicate, version.definition.schema)
     leaves = [] if resolved is None else list(_usable_leaves(resolved))
-    if len(adds) < MIN_FILES or not (keys or leaves):
+    if len(adds) < MIN_FILES or not (keys or leaves) or not _may_have_indexes(version):
         return None
     try:
         indexes = _Indexes(version, partition_time_zone)
@@ -147,6 +147,15 @@ def narrow(
     return Narrowed(
         adds=adds.filter(array_of(mask)) if used else adds, used=used, problems=problems
     )
+
+
+def _may_have_indexes(version: Version) -> bool:
+    """Whether to list the indexes: the hint of the scan cache may say that there are none."""
+    cache = version.scan_cache
+    if cache is None or cache.reason is not None:
+        return True
+    is_same_table = cache.hint.table_id == version.definition.metadata.id
+    return cache.hint.may_have_indexes or not is_same_table
 
 
 def _usable_leaves(predicate: Predicate) -> Iterator[Leaf]:
@@ -307,8 +316,8 @@ class _Index:
             groups = np.flatnonzero(choose_groups(opened.entries, wanted))
             for entries in opened.read_entries(groups.tolist()):
                 table = entries.combine_chunks()
-                is_wanted = find_wanted(table["value"].combine_chunks(), self.key_type, wanted)
-                holds[numpy_of(table["file"].filter(is_wanted))] = True
+                places = find_wanted(table["value"].combine_chunks(), self.key_type, wanted)
+                holds[numpy_of(table["file"])[places]] = True
         except Exception as error:
             self._report(f"the run {opened.run.file.path}", error)
             return np.zeros(len(run.numbers), dtype=bool)
@@ -372,7 +381,7 @@ class _Scan:
         """The expected number of files that a condition leaves, without reading its index."""
         match condition:
             case _Probe(index, wanted):
-                return _expected_entries(index.runs(), wanted)
+                return expected_entries(index.runs(), wanted)
             case _Every(parts):
                 return min(map(self._rank, parts))
         return math.inf
@@ -399,7 +408,7 @@ class _Scan:
         for run in covering:
             groups = choose_groups(run.opened.entries, wanted)
             cost += run.opened.bytes_of(groups) + _REQUEST_BYTES * bool(groups.any())
-            entries += _entries_among(run.opened, groups, wanted)
+            entries += entries_among(run.opened, groups, wanted)
         # A file has one entry of a value; entries of several values may be in the same files.
         is_exact = isinstance(wanted, Nulls) or (isinstance(wanted, Keys) and len(wanted.keys) < 2)
         left = entries if is_exact else num_covered * -math.expm1(-entries / num_covered)
@@ -410,30 +419,6 @@ class _Scan:
     def _bytes_to_read(self, mask: _Mask) -> float:
         """The cost of a scan of files, as bytes."""
         return float(2 * _REQUEST_BYTES * mask.sum() + self._sizes[mask].sum() / _READ_SHARE)
-
-
-def _expected_entries(runs: Sequence[RunFile], wanted: Wanted) -> float:
-    if not isinstance(wanted, Keys):
-        return math.inf
-    each = sum(run.num_entries / max(run.num_values, 1) for run in runs)
-    return len(wanted.keys) * each
-
-
-def _entries_among(opened: OpenRun, groups: _Mask, wanted: Wanted) -> float:
-    """The expected number of wanted entries in row groups."""
-    rows = numpy_of(opened.entries["rows"])[groups]
-    match wanted:
-        case Keys(keys=keys):
-            mean = opened.run.num_entries / max(opened.run.num_values, 1)
-            chosen = opened.entries.filter(array_of(groups))
-            same = pc.fill_null(pc.equal(chosen["low"], chosen["high"]), False)
-            of_one_value = int(rows[numpy_of(same)].sum())
-            return float(min(max(len(keys) * mean, of_one_value), rows.sum()))
-        case Nulls():
-            return float(rows.sum())
-        case Range():
-            chosen = opened.entries.filter(array_of(groups))
-            return float((rows * estimate_shares(chosen, wanted)).sum())
 
 
 def _reason(error: Exception) -> str:

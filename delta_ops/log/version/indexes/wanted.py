@@ -6,8 +6,9 @@ the wanted values among entries.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -18,8 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from delta_ops.log.version.indexes.run_file import index_keys
-from delta_ops.protocol.arrow_values import FALSE_SCALAR, numpy_of, scalar
+from delta_ops.log.version.indexes.run_file import OpenRun, RunFile, index_keys
+from delta_ops.protocol.arrow_values import FALSE_SCALAR, array_of, numpy_of, scalar
 from delta_ops.protocol.predicate.nodes import Comparison, In, IsNull, Leaf
 from delta_ops.protocol.schema import ColumnPath, DataType
 
@@ -146,17 +147,59 @@ def estimate_shares(groups: pa.Table, wanted: Range) -> npt.NDArray[np.float64]:
     return shares
 
 
-def find_wanted(values: pa.Array, data_type: DataType, wanted: Wanted) -> pa.Array:
-    """For each entry, whether its value is wanted."""
+def expected_entries(runs: Sequence[RunFile], wanted: Wanted) -> float:
+    """The expected number of wanted entries, by the figures of the runs alone."""
+    if not isinstance(wanted, Keys):
+        return math.inf
+    each = sum(run.num_entries / max(run.num_values, 1) for run in runs)
+    return len(wanted.keys) * each
+
+
+def entries_among(opened: OpenRun, groups: npt.NDArray[np.bool_], wanted: Wanted) -> float:
+    """The expected number of wanted entries in row groups."""
+    rows = numpy_of(opened.entries["rows"])[groups]
+    match wanted:
+        case Keys(keys=keys):
+            mean = opened.run.num_entries / max(opened.run.num_values, 1)
+            chosen = opened.entries.filter(array_of(groups))
+            same = pc.fill_null(pc.equal(chosen["low"], chosen["high"]), False)
+            of_one_value = int(rows[numpy_of(same)].sum())
+            return float(min(max(len(keys) * mean, of_one_value), rows.sum()))
+        case Nulls():
+            return float(rows.sum())
+        case Range():
+            chosen = opened.entries.filter(array_of(groups))
+            return float((rows * estimate_shares(chosen, wanted)).sum())
+
+
+def find_wanted(values: pa.Array, data_type: DataType, wanted: Wanted) -> npt.NDArray[np.int64]:
+    """The places of entries with a wanted value.
+
+    Args:
+        values: Values of entries, in the order of a run.
+    """
     if isinstance(wanted, Nulls):
-        return values.is_null()
+        return np.flatnonzero(numpy_of(values.is_null()))
     keys = index_keys(values, data_type)
     match wanted:
         case Range(bounds=bounds):
             found = reduce(pc.and_, (_COMPARE[each](keys, key) for each, key in bounds))
+        case Keys(keys=listed) if pt.is_integer(keys.type) and not keys.null_count:
+            return _search(numpy_of(keys), numpy_of(listed))
         case Keys(keys=listed):
             found = pc.equal(keys, listed[0]) if len(listed) == 1 else pc.is_in(keys, listed)
-    return pc.fill_null(found, FALSE_SCALAR)
+    return np.flatnonzero(numpy_of(pc.fill_null(found, FALSE_SCALAR)))
+
+
+def _search(numbers: npt.NDArray[Any], listed: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """The places of listed numbers among ascending numbers."""
+    first = np.searchsorted(numbers, listed)
+    counts = np.searchsorted(numbers, listed, "right") - first
+    ends = counts.cumsum()
+    places: npt.NDArray[np.int64] = np.arange(counts.sum()) + np.repeat(
+        first - (ends - counts), counts
+    )
+    return places
 
 
 def _reaches(groups: pa.Table, operator: str, key: pa.Scalar) -> npt.NDArray[np.bool_]:
