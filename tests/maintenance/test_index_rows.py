@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, Snapshot, col
+from delta_ops.errors import InvalidRequestError
 from delta_ops.maintenance import (
     create_checkpoint,
     create_index,
@@ -332,6 +333,31 @@ def test_two_refreshes_at_once_index_each_file_once(tmp_path: Path) -> None:
     assert (info.coverage, info.num_runs, info.num_entries) == (1, 2, 30)
     runs = list((root / "_delta_ops" / "indexes" / "ids").glob("*.parquet"))
     assert len(runs) == 2
+
+
+@pytest.mark.parametrize("removed", ["everything", "the log"])
+def test_a_refresh_of_an_index_that_is_dropped_meanwhile_says_so(
+    tmp_path: Path, removed: str
+) -> None:
+    root = prepared(tmp_path)
+    everything = da.to_table(root).num_rows
+
+    def drop(_: int, method: str, path: str, moment: str) -> None:
+        if method == "create_from_stream" and moment == "after" and path.endswith(".parquet"):
+            if removed == "everything":
+                drop_index(root, "ids")
+            else:  # a drop that has not come to the definition
+                shutil.rmtree(root / "_delta_ops" / "indexes" / "ids" / "_delta_log")
+
+    log = DeltaLog(root, storage=CountingStorage(open_storage(root), drop))
+    with pytest.raises(InvalidRequestError, match="index ids was dropped while it was refreshed"):
+        refresh_index(log, "ids")
+    if removed == "the log":
+        drop_index(root, "ids")
+    assert da.to_table(root).num_rows == everything
+    create_index(root, "ids", "id")
+    (info,) = list_indexes(root)
+    assert (info.coverage, info.problems) == (1, ())
 
 
 @pytest.mark.full

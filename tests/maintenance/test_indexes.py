@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -425,6 +425,18 @@ def test_a_dropped_index_is_gone(table: Path) -> None:
     assert not any(each.is_file() for each in (table / "_delta_ops" / "indexes").rglob("*"))
     with pytest.raises(InvalidRequestError, match="has no index by_id; it has no indexes"):
         drop_index(table, "by_id")
+
+
+def test_a_drop_that_cannot_delete_a_file_says_so(table: Path) -> None:
+    class Failing(CountingStorage):
+        def delete_many(self, paths: Iterable[str]) -> list[str]:
+            return [each for each in paths if each.endswith(".parquet")]
+
+    storage = Failing(open_storage(table), lambda *_: None)
+    with pytest.raises(StorageError, match=r"run-.*parquet could not be deleted: .* drop the"):
+        drop_index(DeltaLog(table, storage=storage), "by_id")
+    drop_index(table, "by_id")
+    assert list_indexes(table) == []
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from delta_ops.errors import (
     DeltaOpsError,
     InvalidRequestError,
     LogCorruptError,
+    StorageError,
     UnsupportedFeatureError,
     naming_table,
 )
@@ -141,7 +142,7 @@ def refresh_index(
         verify: Read the whole index, and replace damaged parts.
 
     Raises:
-        InvalidRequestError: There is no such index.
+        InvalidRequestError: There is no such index, or it was dropped meanwhile.
         LogCorruptError: The log of the index is damaged: drop the index and create it again.
         StorageError: The store failed.
 
@@ -203,6 +204,8 @@ def refresh_indexes(
             results.append(refresh.run(dry_run=dry_run))
         except (LogCorruptError, UnsupportedFeatureError) as error:
             problems.append(_unreadable_index(each, error))
+        except InvalidRequestError as error:  # dropped meanwhile
+            problems.append(first_line(error))
     return IndexesRefresh(indexes=tuple(results), dry_run=dry_run, problems=tuple(problems))
 
 
@@ -263,10 +266,8 @@ def drop_index(log: TableOrPlace, name: str, *, dry_run: bool = False) -> int:
         return len(files) + 1
     failed = storage.delete_many([*files, path])
     if failed:
-        raise InvalidRequestError(
-            f"{table.uri}: {len(failed)} files of index {name} could not be deleted, such as "
-            f"{failed[0]}; drop the index again"
-        )
+        reason = f"it is one of {len(failed)} files of index {name}; drop the index again"
+        raise StorageError(f"{table.uri}: {failed[0]}", "deleted", reason)
     return len(files) + 1
 
 

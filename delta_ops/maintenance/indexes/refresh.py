@@ -24,11 +24,13 @@ from delta_ops.errors import (
     InvalidRequestError,
     LogCorruptError,
     TableExistsError,
+    TableReplacedError,
     VersionNotFoundError,
 )
 from delta_ops.events import OnEvent, Progress
 from delta_ops.log import DeltaLog, Snapshot
-from delta_ops.log.version.indexes.definitions import IndexDefinition
+from delta_ops.log.scan_cache_write.state import record_index
+from delta_ops.log.version.indexes.definitions import IndexDefinition, load_definition
 from delta_ops.log.version.indexes.run_file import normalize, run_schema
 from delta_ops.log.version.indexes.run_writer import RunWriter
 from delta_ops.maintenance.indexes.entries import Entries, UnreadableFile, stream_values
@@ -119,11 +121,15 @@ class Refresh:
             left_files=plan.num_left,
             problems=(*state.problems, *lost_column(state)),
         )
-        if dry_run or not plan.has_work or state.data_type is None:
+        if dry_run:
+            return result
+        record_index(self.table.storage, self.table.log_directory)
+        if not plan.has_work or state.data_type is None:
             return result
         for _ in range(_ATTEMPTS):
             if not plan.has_work or self._act(snapshot, state, plan):
                 break
+            self._require_definition()
             state, plan = self._plan(snapshot)
         else:
             self.problems.append(
@@ -138,6 +144,16 @@ class Refresh:
             removed_runs=self.removed_runs,
             problems=(*result.problems, *self.problems),
         )
+
+    def _require_definition(self) -> None:
+        """Reject to write an index that was dropped meanwhile.
+
+        Raises:
+            InvalidRequestError: The index was dropped.
+        """
+        found = load_definition(self.table.storage, self.definition.name)
+        if found is None or found.id != self.definition.id:
+            raise _dropped_error(self.table.uri, self.definition.name)
 
     def _plan(self, snapshot: Snapshot) -> tuple[IndexState, RefreshPlan]:
         state = load_index(self.definition, snapshot, verify=self.verify)
@@ -235,6 +251,12 @@ class Refresh:
             )
 
 
+def _dropped_error(table: str, name: str) -> InvalidRequestError:
+    return InvalidRequestError(
+        f"{table}: index {name} was dropped while it was refreshed; create it again if you need it"
+    )
+
+
 @dataclass(slots=True, kw_only=True, eq=False)
 class _IndexWriter:
     """Writes runs and commits them to the table of an index."""
@@ -273,6 +295,9 @@ class _IndexWriter:
         except (CommitConflictError, TableExistsError):
             self._discard(storage, adds)
             return False
+        except TableReplacedError as error:
+            self._discard(storage, adds)
+            raise _dropped_error(self.table.uri, self.definition.name) from error
         if result.already_committed:
             self._discard(storage, adds)
             return False
