@@ -38,6 +38,11 @@ class ThresholdAttributes(dg.Resolvable, dg.Model):
     unindexed_files: Annotated[
         int | None, _text(description="Files that an inverted index does not cover."), _IS_NUMBER
     ] = None
+    index_selectivity: Annotated[
+        float | None,
+        _text(description="Share of the files that hold one value of an index."),
+        _IS_NUMBER,
+    ] = None
     commits_since_checkpoint: Annotated[
         int | None,
         _text(

@@ -32,6 +32,7 @@ Measure = Literal[
     "stats_coverage",
     "clustering_depth",
     "unindexed_files",
+    "index_selectivity",
     "promised_time_travel",
     "readable_time_travel",
     "unreachable_files",
@@ -42,7 +43,7 @@ Measure = Literal[
 ]
 """In the order of display."""
 
-_SHARES = ("deleted_rows", "stats_coverage")
+_SHARES = ("deleted_rows", "stats_coverage", "index_selectivity")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,6 +165,8 @@ class HealthThresholds:
     out."""
     unindexed_files: int = 10
     """Due at this many files that an inverted index does not cover."""
+    index_selectivity: float = 0.5
+    """Reported if a value of an index is in this share of the files, in tables of 100 files."""
     deleted_rows: float = 0.1
     """Due if deletion vectors mark this share of all rows, counted in files within the table."""
     partition_skew: float = 10.0

@@ -15,6 +15,8 @@ from delta_ops.maintenance.health.figures import HealthFigures
 from delta_ops.maintenance.registry import findings_of_operations
 from delta_ops.maintenance.thresholds import Finding, HealthThresholds, Measure, Unit
 
+_MANY_FILES = 100
+"""In smaller tables, an index hardly matters."""
 _PLACES = {measure: place for place, measure in enumerate(get_args(Measure))}
 
 
@@ -30,6 +32,7 @@ def assess(figures: HealthFigures, thresholds: HealthThresholds) -> tuple[Findin
     findings = (
         *findings_of_operations(figures, thresholds),
         *_assess_files(figures, thresholds),
+        _assess_indexes(figures, thresholds),
         *_assess_retention(figures, thresholds),
         _assess_lost_commits(figures),
         _assess_damaged_checkpoints(figures),
@@ -61,6 +64,21 @@ def _assess_files(figures: HealthFigures, limits: HealthThresholds) -> Sequence[
             "ratio",
             "split the largest files, so that the tasks that read them take equally long",
         ),
+    )
+
+
+def _assess_indexes(figures: HealthFigures, limits: HealthThresholds) -> Finding:
+    """The finding about indexes that excluded few files."""
+    judged = [each for each in figures.indexes if each.num_files >= _MANY_FILES]
+    shares = {each.name: each.selectivity or 0.0 for each in judged}
+    useless = [name for name, share in shares.items() if share >= limits.index_selectivity]
+    return _look_from(
+        "index_selectivity",
+        max(shares.values(), default=0.0),
+        limits.index_selectivity,
+        "share",
+        f"drop {', '.join(useless)}: most files hold each value, so scans read the index and the "
+        "files too",
     )
 
 

@@ -67,6 +67,7 @@ def table_card(table: TableOrPlace, *, commits: int = 10) -> str:
         _summary(report.figures),
         "\n".join(_finding_lines(report)),
         *plots,
+        _index_table(report.figures),
         table_text(header, listed) if listed else "",
     ]
     return "\n\n".join(part for part in parts if part)
@@ -84,9 +85,29 @@ def _summary(figures: HealthFigures) -> str:
     ]
     if figures.num_partitions > 1:
         parts.insert(3, count_text(figures.num_partitions, "partition"))
+    cache = figures.scan_cache
+    if cache is not None and cache.age is not None:
+        parts.append(f"scan cache of version {figures.version - cache.age}")
     if figures.tombstones:
         parts.append(f"{count_text(figures.tombstones, 'removed file')} waiting for vacuum")
     return " · ".join(parts)
+
+
+def _index_table(figures: HealthFigures) -> str:
+    """The inverted indexes, a line each; "" if there are none."""
+    listed = [
+        (
+            code_text(each.name),
+            plain_text(each.column or "lost"),
+            f"{each.coverage:.0%}",
+            "" if each.selectivity is None else f"{each.selectivity:.2%}",
+            str(each.num_runs),
+            size_text(each.size_bytes),
+        )
+        for each in figures.indexes
+    ]
+    header = ("index", "column", "files covered:", "files with a value:", "runs:", "size:")
+    return table_text(header, listed) if listed else ""
 
 
 def _finding_lines(report: HealthReport) -> Iterator[str]:

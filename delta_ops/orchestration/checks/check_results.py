@@ -231,6 +231,9 @@ _TEXTS: Mapping[Measure, Callable[[Any, Any], str]] = {
     ),
     "clustering_depth": _count_text("file", " may hold the same clustering values"),
     "unindexed_files": _count_text("file", " not covered by an index"),
+    "index_selectivity": lambda value, limit: (
+        f"a value of an index is in {value:.3g} of the files, limit {limit:g}"
+    ),
     "promised_time_travel": lambda value, limit: (
         f"time travel is promised for {duration_text(value)}, required {duration_text(limit)}"
     ),

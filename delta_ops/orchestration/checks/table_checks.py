@@ -52,6 +52,7 @@ _DESCRIPTIONS: Mapping[str, str] = {
     "stats_coverage": "Share of the files with statistics, which readers need to skip files.",
     "clustering_depth": "Overlapping files of a clustered table.",
     "unindexed_files": "Files that an inverted index does not cover.",
+    "index_selectivity": "Share of the files that hold one value of an inverted index.",
     "promised_time_travel": "Time travel that the table's properties promise.",
     "readable_time_travel": "Time travel that is possible, compared with the promised time travel.",
     "unreachable_files": "Removed files that are kept longer than the versions that use them.",

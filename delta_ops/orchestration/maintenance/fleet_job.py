@@ -91,6 +91,9 @@ class FleetMaintenanceConfig(StrictConfig):
     unindexed_files: int | None = _threshold(
         "Refresh indexes from this number of files on that an index does not cover."
     )
+    index_selectivity: float | None = _threshold(
+        "Report an index if its values are in this share of the files, from 0 to 1.", at_most=1
+    )
     commits_since_checkpoint: int | None = _threshold(
         "Write a checkpoint from this number of commits on; if not set, from the table's "
         "delta.checkpointInterval on."

@@ -18,6 +18,7 @@ from delta_ops.errors import DeltaOpsError
 from delta_ops.log import Snapshot
 from delta_ops.maintenance import MaintenanceResult, TableMaintenance
 from delta_ops.maintenance.fleet.failures import failure_of
+from delta_ops.maintenance.indexes.act import indexes_of
 from delta_ops.maintenance.optimize.clustering import load_clustering
 from delta_ops.maintenance.work_text import done_text, planned_text
 from delta_ops.orchestration.card.small_card import small_card
@@ -97,6 +98,7 @@ def maintenance_observation(table: TableRef, result: MaintenanceResult) -> dg.As
             **_full_card(table, result),
             **_series(snapshot),
             **_depths(snapshot, result),
+            **_indexes(snapshot, result),
             **_work(result),
         },
     )
@@ -121,6 +123,17 @@ def _depths(snapshot: Snapshot, result: MaintenanceResult) -> dict[str, int]:
         **({} if before is None else {"delta/clustering_depth_before": before}),
         "delta/clustering_depth": load_clustering(snapshot).depth,
     }
+
+
+def _indexes(snapshot: Snapshot, result: MaintenanceResult) -> dict[str, Any]:
+    """What each index covers after a refresh, and how many files hold one of its values."""
+    found: dict[str, Any] = {}
+    if "refresh_indexes" in result.operations:
+        for each in indexes_of(snapshot):
+            found[f"delta/index_coverage/{each.name}"] = each.coverage
+            if each.selectivity is not None:
+                found[f"delta/index_selectivity/{each.name}"] = each.selectivity
+    return found
 
 
 def _work(result: MaintenanceResult) -> dict[str, Any]:
