@@ -108,9 +108,9 @@ def _untrue_error(case: Case, name: str, error: BaseException) -> Iterator[str]:
         yield reported + (f"; and version {kept[0]} is its own" if kept else "")
 
 
-def _is_split(case: Case, name: str) -> bool:
-    others = {case.actors[each].operation.name for each in case.run.outcomes if each != name}
-    return "checkpoint-parts" in others
+def _runs_beside(case: Case, name: str, other: str) -> bool:
+    """Whether another operation is of this kind."""
+    return other in {case.actors[each].operation.name for each in case.run.outcomes if each != name}
 
 
 def _is_provoked(case: Case, name: str, error: DeltaOpsError) -> bool:
@@ -135,12 +135,14 @@ def _is_provoked(case: Case, name: str, error: DeltaOpsError) -> bool:
         case VersionNotFoundError():
             is_taken = not {"removed files", "old files", "old commits"}.isdisjoint(taken)
             return len(case.scene.versions) <= 2 or is_taken
+        case InvalidRequestError() if _runs_beside(case, name, "drop-index"):
+            return True
         case InvalidRequestError():
             return bool(others) or len(case.scene.versions) <= 2 or "old commits" in taken
         case LogCorruptError():
             # A log may show a version before the previous version; or a whole checkpoint may be
             # replaced by its parts during a read.
-            return case.order.lag > 0 or _is_split(case, name)
+            return case.order.lag > 0 or _runs_beside(case, name, "checkpoint-parts")
         case StorageError() | CommitStateUnknownError():
             return case.order.lost is not None and case.order.lost[0] == name
     return False

@@ -18,6 +18,7 @@ import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from delta_ops.errors import DeltaOpsError
 from delta_ops.log.checksum_write.verify import validate_checksum
+from tests.interleaving.accelerators import accelerator_differences
 from tests.interleaving.cases import Case, Created
 from tests.interleaving.operations import NEW
 from tests.interleaving.readers import deltalake_differences, held_snapshot_differences
@@ -93,6 +94,7 @@ def _new_table_differences(case: Case) -> Iterator[str]:
         yield f"the new table holds {rows_in(table)}, not {expected}"
     validate_checksum(latest)
     yield from deltalake_differences(case, table)
+    yield from accelerator_differences(latest)
     with suppress(DeltaOpsError):  # the answer to a replaced table
         yield from held_snapshot_differences(case, latest, log)
 

@@ -22,7 +22,10 @@ from delta_ops.maintenance import (
     clean_up_log,
     compact_log,
     create_checkpoint,
+    create_scan_cache,
+    drop_index,
     optimize,
+    refresh_index,
     repair,
     restore,
     revert,
@@ -49,7 +52,7 @@ from delta_ops.versioning import (
     publish,
     rebase_branch,
 )
-from tests.interleaving.scenes import Rows, Scene, rows_of
+from tests.interleaving.scenes import INDEX, Rows, Scene, rows_of
 from tests.interleaving.stepped_storage import SteppedStorage
 
 Role = int
@@ -186,6 +189,18 @@ def _checkpoint(log: DeltaLog, scene: Scene, _role: Role) -> object:
 
 def _checkpoint_parts(log: DeltaLog, scene: Scene, _role: Role) -> object:
     return create_checkpoint(log, part_rows=1, clock=scene.clock)
+
+
+def _cache(log: DeltaLog, scene: Scene, _role: Role) -> object:
+    return create_scan_cache(log, clock=scene.clock)
+
+
+def _refresh_index(log: DeltaLog, scene: Scene, _role: Role) -> object:
+    return refresh_index(log, INDEX, clock=scene.clock)
+
+
+def _drop_index(log: DeltaLog, _scene: Scene, _role: Role) -> object:
+    return drop_index(log, INDEX)
 
 
 def _widen(log: DeltaLog, _scene: Scene, _role: Role) -> CommitResult:
@@ -471,6 +486,9 @@ OPERATIONS = {
         Operation(name="checkpoint", run=_checkpoint, commits=False),
         Operation(name="checkpoint-parts", run=_checkpoint_parts, commits=False),
         Operation(name="checkpoint-v2", run=_checkpoint, commits=False, scenes=("aged v2",)),
+        Operation(name="cache", run=_cache, commits=False, scenes=("indexed",)),
+        Operation(name="refresh-index", run=_refresh_index, commits=False, scenes=("indexed",)),
+        Operation(name="drop-index", run=_drop_index, commits=False, scenes=("indexed",)),
         Operation(
             name="append-due",
             always_commits=True,
@@ -491,7 +509,7 @@ OPERATIONS = {
             effect=lambda _rows, _scene, _role: NEW,
             takes="the table",
             is_many=True,
-            scenes=("young",),
+            scenes=("young", "indexed"),
         ),
         Operation(
             name="drop-create-shorter",
@@ -499,7 +517,7 @@ OPERATIONS = {
             effect=lambda _rows, _scene, _role: NEW,
             takes="the table",
             is_many=True,
-            scenes=("young",),
+            scenes=("young", "indexed"),
         ),
     )
 }

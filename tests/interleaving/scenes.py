@@ -19,13 +19,16 @@ from delta_ops import begin, col
 from delta_ops.clock import HOUR_MS
 from delta_ops.log import Snapshot
 from delta_ops.log.commit_file import create_commit
-from delta_ops.maintenance import create_checkpoint
+from delta_ops.log.scan_cache_write.write import write_scan_cache
+from delta_ops.maintenance import create_checkpoint, create_index
 from tests.maintenance.aged_tables import NOW, Table
 
 Row = tuple[int, str]
 Rows = tuple[Row, ...]
 
 WEEK = timedelta(days=7)
+INDEX = "ids"
+"""The index of the scene `indexed`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +117,29 @@ def vectors_narrow(root: Path) -> Scene:
     return _vectors("vectors narrow", root, pa.int32(), {"delta.enableTypeWidening": "true"})
 
 
+def indexed(root: Path) -> Scene:
+    """Files that an index covers, a scan cache of several groups, and a later file.
+
+    The files have no statistics, so only the index finds values. Indexes are used from eight files.
+    """
+    table = Table(root)
+    configuration = {
+        "delta.checkpointInterval": "100",
+        "delta.dataSkippingNumIndexedCols": "0",
+    }
+    for number in range(1, 10):
+        partition = "ab"[number % 2]
+        table.write([number], partition, partition_by=["p"], configuration=configuration)
+    create_checkpoint(table.log, clock=table.clock)
+    create_index(table.log, INDEX, "id", clock=table.clock)
+    table.date()
+    write_scan_cache(table.log.snapshot(), group_rows=3)
+    table.pass_time(days=1)
+    table.write([99], "b")
+    table.pass_time(ms=1000)
+    return replace(_scene("indexed", table), restored=(8, 7), reverted=9)
+
+
 def _vectors(name: str, root: Path, id_type: pa.DataType, properties: dict[str, str]) -> Scene:
     table = Table(root)
     configuration = {
@@ -198,4 +224,5 @@ SCENES: dict[str, Callable[[Path], Scene]] = {
     "aged due": aged_due,
     "vectors": vectors,
     "vectors narrow": vectors_narrow,
+    "indexed": indexed,
 }

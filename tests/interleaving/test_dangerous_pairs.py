@@ -51,6 +51,22 @@ VACUUMS = Meeting(("vacuum-retaining", "vacuum", "restore-other"))
 # A rewrite that loses one group to another writer commits the groups without a conflict.
 LOST_GROUP = Meeting(("delete-row", "optimize", "delete-partition"))
 
+# A scan cache and an index beside writers, and beside operations that delete what they read.
+ACCELERATED = [
+    *(
+        pair("cache", other)
+        for other in ("append", "optimize", "restore", "checkpoint", "vacuum", "clean-up")
+    ),
+    *(
+        pair("refresh-index", other)
+        for other in ("append", "optimize", "restore", "vacuum", "clean-up", "refresh-index")
+    ),
+    *(pair(other, "drop-index") for other in ("append", "cache", "refresh-index")),
+    *(pair(other, "drop-create") for other in ("cache", "refresh-index")),
+    pair("cache", "cache"),
+    pair("cache", "refresh-index"),
+]
+
 # The writer has values of the old type.
 WIDENED = [pair(other, "widen") for other in ("append", "update-row", "merge-rows", "restore")]
 
@@ -86,6 +102,17 @@ def test_every_order_of_a_dangerous_pair_keeps_every_promise(report: Callable[[s
         for meeting in DANGEROUS:
             counts += search.explore(meeting, "two changes of turn")
         report(search.report(f"{len(DANGEROUS)} pairs, with two changes of turn", counts))
+        assert not search.failures, search.verdict()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("meeting", ACCELERATED, ids=str)
+def test_every_order_of_a_scan_cache_or_an_index_and_a_change_keeps_every_promise(
+    meeting: Meeting, report: Callable[[str], None]
+) -> None:
+    with searching() as search:
+        counts = search.explore(meeting, "two changes of turn")
+        report(search.report(f"{meeting}, with two changes of turn", counts))
         assert not search.failures, search.verdict()
 
 
