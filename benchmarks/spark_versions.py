@@ -1,6 +1,6 @@
 """The Spark engine beside plain Parquet on each supported version of Spark.
 
-    python -m benchmarks.spark_versions [--rows 10000000] [--rounds 3] [--folder DIR]
+    python -m benchmarks.spark_versions [--rows 10000000] [--rounds 5] [--folder DIR]
 
 Each version runs in an environment of its own below `.peers`, in a process of its own. In each
 round every case runs once with delta_ops and once with Spark's own Parquet reader and writer, in
@@ -8,15 +8,19 @@ turn; the first round warms up and does not count. The merge updates one row in 
 many; its peer joins both sides and writes all rows, as a job without Delta does.
 
 The CPU time of Python and the JVM is the figure, because it depends less on other work of the
-machine than the time of a clock. A slower way through Spark costs CPU time. The report names each
-case whose ratio differs by more than 10 % from the ratio on the newest version.
+machine than the time of a clock. A ratio is the median of the ratios of the rounds, because both
+runs of a round meet the same other work. The report names each case whose ratio differs by more
+than 10 % from the ratio on the newest version. A run fails if delta_ops logs a warning, because
+each slower way through Spark is logged.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import logging
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -28,8 +32,10 @@ from typing import Any, NamedTuple
 from pyspark.sql import DataFrame, SparkSession
 
 import delta_ops.spark as ds
-from benchmarks.spark_read_write import Case, cached_rows, clear, session, summary
+from benchmarks.spark_read_write import Case, cached_rows, clear, session
 from delta_ops.maintenance import restore
+from tests.versions.environments import SPARK, spark_python
+from tests.versions.spark_program import Warnings
 
 PEER, OURS = "spark", "delta_ops"
 CASES = ("write", "write, 30 partitions", "read", "read of one column", "merge")
@@ -47,7 +53,7 @@ class Spent(NamedTuple):
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rows", type=int, default=10_000_000)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--folder", type=Path, help="where to write; a temporary one if not given")
     parser.add_argument("--this-version", action="store_true", help="measure this Python's Spark")
     arguments = parser.parse_args()
@@ -61,8 +67,6 @@ def main() -> None:
 
 def pythons() -> list[Path]:
     """The Python of each version's environment; newest version first."""
-    from tests.versions.environments import SPARK, spark_python
-
     return [Path(sys.executable), *(spark_python(version) for version in reversed(SPARK))]
 
 
@@ -81,6 +85,8 @@ def run(python: Path, arguments: argparse.Namespace, folder: str) -> dict[str, A
 
 
 def measure(folder: Path, rows: int, rounds: int) -> dict[str, object]:
+    warnings = Warnings()
+    logging.getLogger("delta_ops").addHandler(warnings)
     spark = session()
     cases = dict(zip(CASES, cases_of(spark, rows, folder), strict=True))
     spent: dict[str, dict[str, list[Spent]]] = {name: {OURS: [], PEER: []} for name in cases}
@@ -95,13 +101,24 @@ def measure(folder: Path, rows: int, rounds: int) -> dict[str, object]:
                     spent[name][who].append(took)
     version = spark.version
     spark.stop()
+    assert not warnings.texts, warnings.texts
     found: dict[str, object] = {"version": version}
     for kind in Spent._fields:
         found[kind] = {
-            name: summary({who: [getattr(each, kind) for each in of[who]] for who in of})
+            name: summary(*([getattr(each, kind) for each in of[who]] for who in (OURS, PEER)))
             for name, of in spent.items()
         }
     return found
+
+
+def summary(ours: list[float], peer: list[float]) -> dict[str, Any]:
+    ratios = [one / other for one, other in zip(ours, peer, strict=True)]
+    return {
+        OURS: round(statistics.median(ours), 2),
+        PEER: round(statistics.median(peer), 2),
+        "ratio": round(statistics.median(ratios), 2),
+        "ratios": [round(each, 2) for each in sorted(ratios)],
+    }
 
 
 def spent_by(spark: SparkSession, call: Callable[[], object]) -> Spent:
@@ -167,15 +184,17 @@ def cases_of(spark: SparkSession, rows: int, folder: Path) -> list[Case]:
 def render_markdown(reports: list[dict[str, Any]], rows: int, rounds: int) -> str:
     what = {"cpu_s": "Seconds of CPU", "clock_s": "Seconds by the clock"}
     lines = [
-        f"{rows:,} rows; delta_ops / Spark's own Parquet = ratio; medians of {rounds} rounds after "
-        "one to warm up."
+        f"{rows:,} rows; delta_ops / Spark's own Parquet = ratio (lowest to highest of a round); "
+        f"medians of {rounds} rounds after one to warm up. No version logged that it takes a "
+        "slower way."
     ]
     for kind, title in what.items():
         lines += ["", f"{title}:", "", f"| Spark | {' | '.join(CASES)} |"]
         lines += [f"|---|{'---|' * len(CASES)}"]
         for report in reports:
             cells = [
-                f"{each['delta_ops_s']} / {each['spark_s']} = {each['ratio']}"
+                f"{each[OURS]} / {each[PEER]} = {each['ratio']} "
+                f"({each['ratios'][0]} to {each['ratios'][-1]})"
                 for each in (report[kind][name] for name in CASES)
             ]
             lines.append(f"| {report['version']} | {' | '.join(cells)} |")

@@ -11,7 +11,7 @@ import pyspark
 from delta_ops.errors import MissingDependencyError
 from delta_ops.spark.installed_version import VERSION, version_text
 from delta_ops.spark.session.packages import hadoop_version
-from delta_ops.spark.session.session import java_version
+from delta_ops.spark.session.session import java_version, why_too_new
 from delta_ops.spark.versions import CONNECT
 
 _WITHOUT_JARS = "none, PySpark has no jars"
@@ -50,6 +50,8 @@ def _or_reason(jars: Path) -> str:
 
 def _java() -> str:
     try:
-        return java_version()
+        found = java_version()
     except MissingDependencyError as error:
         return f"unusable: {error}"
+    reason = why_too_new(found)
+    return f"{found}, which is too new for this Spark: {reason}" if reason else found

@@ -64,7 +64,7 @@ def _make_frames(package: str) -> Iterator[tuple[Any, Any]]:
                 {"v": [value.as_py() if isinstance(value, pa.Scalar) else value]}
             )
             held = frame["v"][0]
-            if package == "polars" and frame["v"].dtype in (pl.Float16, pl.Float32):
+            if package == "polars" and str(frame["v"].dtype) in ("Float16", "Float32"):
                 held = np.float32(held)  # polars returns a float of Python
             is_null = bool(pd.isna(held))
         except (Exception, pl.exceptions.PanicException):

@@ -128,7 +128,7 @@ def test_an_asset_warns_once_with_the_cure(tmp_path: Path, instance: dg.DagsterI
 def test_a_table_of_dagster_deltalake_keeps_the_index(
     tmp_path: Path, instance: dg.DagsterInstance, mode: str
 ) -> None:
-    da.write(tmp_path / "public" / "t", pa.Table.from_pandas(FILTERED))
+    da.write(tmp_path / "public" / "t", pa.Table.from_pandas(FILTERED, preserve_index=True))
     metadata = {"delta/mode": mode, **({"delta/merge_keys": LEVEL} if mode == "merge" else {})}
 
     @dg.asset(metadata=metadata)

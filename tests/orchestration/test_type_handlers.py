@@ -24,6 +24,7 @@ from delta_ops.orchestration import (
     register_type_handler,
 )
 from delta_ops.orchestration.io_manager import type_handlers as registry
+from delta_ops.orchestration.io_manager.frames import class_name
 from tests.support.column_less import create_without_columns
 from tests.support.tables import rows
 
@@ -139,7 +140,20 @@ def test_a_value_is_written_and_an_input_is_what_its_annotation_says(
     assert sorted(map(repr, rows(to_arrow(found[0])))) == sorted(map(repr, rows(DATA)))
 
 
-@pytest.mark.parametrize("annotation", [pa.Table, pa.RecordBatchReader, pd.DataFrame, pl.DataFrame])
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        pa.Table,
+        pa.RecordBatchReader,
+        pd.DataFrame,
+        pytest.param(
+            pl.DataFrame,
+            marks=pytest.mark.skipif(
+                pl.__version__.startswith("1."), reason="polars 1 has no rows without columns"
+            ),
+        ),
+    ],
+)
 def test_an_input_may_be_a_table_without_columns(
     tmp_path: Path, instance: dg.DagsterInstance, annotation: Any
 ) -> None:
@@ -199,7 +213,7 @@ def test_whole_numbers_with_nulls_are_not_rounded_by_pandas(
         ),
         pytest.param(
             pd.DataFrame({"x": [1, "a"]}),
-            "a value of type pandas.core.frame.DataFrame cannot be converted to Arrow (Conversion "
+            f"a value of type {class_name(pd.DataFrame)} cannot be converted to Arrow (Conversion "
             "failed for column x with type object); cast, rename or drop that column",
             id="a column of several types",
         ),

@@ -15,6 +15,7 @@ from delta_ops.protocol.schema import VARIANT, StructField, StructType
 from delta_ops.spark import versions
 from delta_ops.spark.installed_version import version_of
 from delta_ops.spark.schema import spark_schema_from_schema
+from delta_ops.spark.session.session import why_too_new
 from delta_ops.spark.versions import (
     condition_of,
     error_with_condition,
@@ -53,6 +54,20 @@ def test_a_version_is_read_from_its_text(text: str, version: tuple[int, int]) ->
 )
 def test_sql_reads_paths_since_3_5_3(version: str, is_read: bool) -> None:
     assert reads_paths(version) is is_read
+
+
+@pytest.mark.parametrize(
+    ("java", "newest", "reason"),
+    [
+        ("1.8.0_402", 23, ""),
+        ("23.0.2", 23, ""),
+        ("24", 23, "its Hadoop needs Java 23 or older"),
+        ("25.0.3", 23, "its Hadoop needs Java 23 or older"),
+        ("25.0.3", None, ""),
+    ],
+)
+def test_a_java_that_is_too_new_is_named(java: str, newest: int | None, reason: str) -> None:
+    assert why_too_new(java, newest) == reason
 
 
 @pytest.mark.parametrize("text", ["3.4.1", "2.4.8", "unknown"])

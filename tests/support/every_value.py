@@ -222,7 +222,7 @@ def meaning(value: Any) -> Meaning:
         case Decimal():
             return "number", Fraction(value) if value.is_finite() else str(float(value))
         case pd.Timestamp() if value is not pd.NaT:
-            return ("instant" if value.tz else "local"), value.as_unit("ns").value
+            return ("instant" if value.tz else "local"), _meaning_of_datetime64(value.asm8)[1]
         case datetime() if value is not pd.NaT:
             return _meaning_of_time(value)
         case date() if value is not pd.NaT:

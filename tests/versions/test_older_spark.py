@@ -95,6 +95,12 @@ def test_a_client_of_spark_connect_passes_the_checks(version: str) -> None:
     run_tests(spark_python(version), "tests/spark/test_connect.py", tier="not long")
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("version", SPARK)
+def test_executors_of_a_cluster_need_no_delta_ops(version: str) -> None:
+    run_tests(spark_python(version), "tests/spark/test_cluster.py", tier="full")
+
+
 def test_a_client_of_spark_connect_is_refused_on_spark_3_5(tmp_path: Path) -> None:
     done = run_in(spark_python("3.5"), "tests.versions.client_program", str(tmp_path))
     assert done.returncode == 0, done.stderr[-6000:]

@@ -72,10 +72,10 @@ def get_session(
         with _locale_for_file_names():
             return builder.getOrCreate()
     except Exception as error:
-        if java is not None and NEWEST_JAVA is not None and _major(java) > NEWEST_JAVA:
+        if java is not None and (reason := why_too_new(java)):
             raise MissingDependencyError(
-                f"Spark {pyspark.__version__} did not start with Java {java}, because its Hadoop "
-                f"needs Java {NEWEST_JAVA} or older; {_JAVA_CURE}."
+                f"Spark {pyspark.__version__} did not start with Java {java}, because {reason}; "
+                f"{_JAVA_CURE}."
             ) from error
         raise
 
@@ -131,6 +131,17 @@ def java_version() -> str:
             f"Spark needs Java {OLDEST_JAVA} or later, and {java} is {version}; {_JAVA_CURE}."
         )
     return found[1]
+
+
+def why_too_new(java: str, newest: int | None = NEWEST_JAVA) -> str:
+    """Why this Spark cannot run on a version of Java; empty if it can.
+
+    Args:
+        newest: The newest Java that Spark runs on; None: there is no limit.
+    """
+    if newest is None or _major(java) <= newest:
+        return ""
+    return f"its Hadoop needs Java {newest} or older"
 
 
 def _major(java: str) -> int:
