@@ -141,6 +141,11 @@ class VersionNotFoundError(DeltaOpsError):
         return f"{self.table} cannot be read at {self.requested}: {self.reason}."
 
     @property
+    def is_too_late(self) -> bool:
+        """Whether the requested time is after the latest version."""
+        return self.reason.startswith("that is after its latest version")
+
+    @property
     def asked(self) -> str:
         """Alias of `requested`."""
         return self.requested

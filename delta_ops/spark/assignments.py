@@ -1,6 +1,7 @@
 """Assignments: computes the new values of columns as Spark columns.
 
-A value must fit its column as in a write: it keeps its meaning, or it is rejected.
+A value must fit its column: it keeps its meaning, or it is rejected. Which types fit depends on the
+caller: `casting.fit_value`, or `store_assignment.assign_value` for statements of SQL.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from delta_ops.protocol.schema import (
     walk,
 )
 from delta_ops.protocol.table_definition import TableDefinition
-from delta_ops.spark.casting import Misfit, fit_value
+from delta_ops.spark.casting import FitValue, Misfit
 from delta_ops.spark.expressions.analysis import analyze, reason_of
 from delta_ops.spark.expressions.columns import parse_physical_text, physical_text
 from delta_ops.spark.partitioning import fill_empty, is_nan_partition
@@ -105,6 +106,7 @@ def fit_values(
     rows: DataFrame,
     definition: TableDefinition,
     table: str,
+    fit_value: FitValue,
     *,
     is_update: bool,
     unmatchable: Mapping[str, int] = NO_KEYS,
@@ -116,6 +118,7 @@ def fit_values(
         rows: Any DataFrame with all columns that the values use.
         definition: Definition of the table.
         table: For messages.
+        fit_value: Converts a value to the type of its column.
         is_update: Whether the values replace values of existing rows.
         unmatchable: Minimum length of the keys that a merge inserts, by column. A shorter key
             would match no source row.

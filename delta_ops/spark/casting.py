@@ -3,14 +3,18 @@
 Columns are matched by name, case-insensitively. Missing columns become null. Types must agree, or
 the conversion must keep the meaning of each value. Numbers are widened without a check. A top-level
 column is narrowed if casting each value back gives the same value. There are no other casts,
-because Spark's casts between strings, times and numbers depend on the session. ANSI mode decides
-whether a cast fails, so values that do not fit become null here and are counted.
+because Spark's casts between strings, times and numbers depend on the session; statements of SQL
+have them (`store_assignment`). ANSI mode decides whether a cast fails, so values that do not fit
+become null here and are counted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial, reduce
+from operator import or_
+from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
@@ -35,10 +39,11 @@ from delta_ops.protocol.schema import (
     StructType,
 )
 from delta_ops.protocol.schema.evolution import validate_unique_names
+from delta_ops.protocol.schema.widening import is_number
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.spark.expressions.columns import named_column
 from delta_ops.spark.partitioning import fill_empty
-from delta_ops.spark.row_checks import RowCheck
+from delta_ops.spark.row_checks import RowCheck, breaks_in_any, breaks_in_field
 from delta_ops.spark.schema import (
     data_schema_from_spark,
     has_collation,
@@ -57,6 +62,20 @@ _VOID = PrimitiveType("void")
 
 Misfit = tuple[Column, str]
 """Condition that a value does not fit its column, and the error message."""
+FitValue = Callable[[Column, DataType, StructField, str], tuple[Column, Misfit | None]]
+"""Converts a value to the type of a table column; see `fit_value`."""
+
+
+class Cast(NamedTuple):
+    """How the values of one type become values of another type."""
+
+    convert: Callable[[Column], Column]
+    is_misfit: Callable[[Column], Column] | None = None
+    """Whether a value does not fit; never null. None: each value fits."""
+
+
+FindCast = Callable[[DataType, DataType], Cast | None]
+"""Finds the cast between two types without members; None: there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,19 +130,47 @@ def fit_value(
     Raises:
         InvalidRequestError: The type does not fit.
     """
-    wanted = field.data_type
-    if not _is_narrowed(source, wanted):
-        return _convert(value, source, wanted, field.name, table), None
-    narrowed = try_cast(value, wanted.name)
+    found = narrow(source, field.data_type)
+    if found is None:
+        found = find_cast(source, field.data_type, field.name, table, widen)
+    return apply_cast(found, value, source, field)
+
+
+def apply_cast(
+    found: Cast, value: Column, source: DataType, field: StructField
+) -> tuple[Column, Misfit | None]:
+    """Convert a value to the type of a table column; add a check if values may not fit."""
+    if found.is_misfit is None:
+        return found.convert(value), None
+    message = _misfit(field.name, source, field.data_type, ", and a value does not fit")
+    return found.convert(value), (found.is_misfit(value), message)
+
+
+def narrow(source: DataType, target: DataType) -> Cast | None:
+    """The cast of numbers to a type that lacks some of them; None for other types."""
+    if not _is_narrowed(source, target):
+        return None
+    return Cast(lambda value: try_cast(value, target.name), partial(_is_changed, source, target))
+
+
+def widen(source: DataType, target: DataType) -> Cast | None:
+    """The cast of numbers to a type that includes all of them; None for other types."""
+    if is_number(source) and is_number(target) and _is_widened(source, target):
+        return Cast(lambda value: value.cast(target.name))
+    return None
+
+
+def _is_changed(source: DataType, target: DataType, value: Column) -> Column:
+    """Whether a number is another number in the target type, or none."""
+    narrowed = try_cast(value, target.name)
     is_changed = ~try_cast(narrowed, source.name).eqNullSafe(value)
-    if isinstance(source, DecimalType) and wanted in (FLOAT, DOUBLE):
+    if isinstance(source, DecimalType) and target in (FLOAT, DOUBLE):
         is_changed = ~_is_decimal_of_float(value, narrowed, source)
-    if wanted == LONG and source in _EXACT_IN:
-        is_changed |= _is_past_longs(value)
-    elif source == LONG and wanted in _EXACT_IN:
-        is_changed |= _is_past_longs(narrowed)
-    message = _misfit(field.name, source, wanted, ", and a value does not fit")
-    return narrowed, (is_changed, message)
+    if target == LONG and source in _EXACT_IN:
+        return is_changed | _is_past_longs(value)
+    if source == LONG and target in _EXACT_IN:
+        return is_changed | _is_past_longs(narrowed)
+    return is_changed
 
 
 def stored_rows(frame: DataFrame, definition: TableDefinition) -> DataFrame:
@@ -171,71 +218,107 @@ def _is_past_longs(value: Column) -> Column:
     return sf.coalesce(value >= sf.lit(2.0**63), sf.lit(False))
 
 
-def _convert(value: Column, source: DataType, target: DataType, path: str, table: str) -> Column:
-    """Convert a value to the target type; only conversions that need no check."""
+def find_cast(
+    source: DataType, target: DataType, path: str, table: str, find_leaf: FindCast
+) -> Cast:
+    """Find the cast between two types.
+
+    Args:
+        path: The column or member, for messages.
+        table: For messages.
+        find_leaf: Finds the cast of types without members.
+
+    Raises:
+        InvalidRequestError: There is no cast.
+    """
     if _is_same(source, target):
-        return value
+        return Cast(_itself)
     if source == _VOID:
-        return null_of(target)
+        return Cast(lambda _: null_of(target))
     match source, target:
         case StructType(), StructType():
-            return _converted_struct(value, source, target, path, table)
+            return _cast_of_structs(source, target, path, table, find_leaf)
         case ArrayType(), ArrayType():
-            return sf.transform(
-                value,
-                lambda element: _convert(
-                    element, source.element_type, target.element_type, f"{path}.element", table
-                ),
+            element = find_cast(
+                source.element_type, target.element_type, f"{path}.element", table, find_leaf
+            )
+            return Cast(
+                lambda value: sf.transform(value, element.convert),
+                element.is_misfit and partial(breaks_in_any, _itself, element.is_misfit),
             )
         case MapType(), MapType():
-            return _converted_map(value, source, target, path, table)
-    if _is_number(source) and _is_number(target) and _is_widened(source, target):
-        return value.cast(target.name)
-    raise InvalidRequestError(f"{table}: {_misfit(path, source, target, '')}")
+            return _cast_of_maps(source, target, path, table, find_leaf)
+    found = find_leaf(source, target)
+    if found is None:
+        raise InvalidRequestError(f"{table}: {_misfit(path, source, target, '')}")
+    return found
 
 
-def _converted_map(
-    value: Column, source: MapType, target: MapType, path: str, table: str
-) -> Column:
-    if not _is_same(source.key_type, target.key_type):
-        # Conversions without a check keep different keys different.
-        value = sf.transform_keys(
-            value,
-            lambda key, _: _convert(key, source.key_type, target.key_type, f"{path}.key", table),
-        )
-    return sf.transform_values(
-        value,
-        lambda _, each: _convert(
-            each, source.value_type, target.value_type, f"{path}.value", table
-        ),
-    )
+def _itself(value: Column) -> Column:
+    return value
 
 
-def _converted_struct(
-    value: Column, source: StructType, target: StructType, path: str, table: str
-) -> Column:
+def _cast_of_maps(
+    source: MapType, target: MapType, path: str, table: str, find_leaf: FindCast
+) -> Cast:
+    of_keys = find_cast(source.key_type, target.key_type, f"{path}.key", table, find_leaf)
+    of_values = find_cast(source.value_type, target.value_type, f"{path}.value", table, find_leaf)
+
+    def convert(value: Column) -> Column:
+        if of_keys.convert is not _itself:
+            value = sf.transform_keys(value, lambda key, _: of_keys.convert(key))
+        return sf.transform_values(value, lambda _, each: of_values.convert(each))
+
+    checks = [
+        partial(breaks_in_any, members, each.is_misfit)
+        for members, each in ((sf.map_keys, of_keys), (sf.map_values, of_values))
+        if each.is_misfit is not None
+    ]
+    return Cast(convert, _any_of(checks))
+
+
+def _any_of(checks: Sequence[Callable[[Column], Column]]) -> Callable[[Column], Column] | None:
+    if not checks:
+        return None
+    return lambda value: reduce(or_, (check(value) for check in checks))
+
+
+def _cast_of_structs(
+    source: StructType, target: StructType, path: str, table: str, find_leaf: FindCast
+) -> Cast:
     for each in source.fields:
         if each.name.lower() not in target.fields_by_lower_name:
             raise InvalidRequestError(
                 f"{table} has no column {path}.{each.name}; drop it from the data, or write with "
                 f"{option('merge_schema', True)} to add it"
             )
-    members = []
+    casts: list[tuple[str | None, Cast]] = []
     for each in target.fields:
         found = source.fields_by_lower_name.get(each.name.lower())
-        member = (
-            _convert(
-                value.getField(found[0].name),
-                found[0].data_type,
-                each.data_type,
-                f"{path}.{each.name}",
-                table,
-            )
-            if found
-            else null_of(each.data_type)
+        if not found:
+            casts.append((None, Cast(partial(_null_instead_of, each.data_type))))
+            continue
+        inner = f"{path}.{each.name}"
+        cast = find_cast(found[0].data_type, each.data_type, inner, table, find_leaf)
+        casts.append((found[0].name, cast))
+
+    def convert(value: Column) -> Column:
+        members = (
+            cast.convert(value if name is None else value.getField(name)).alias(each.name)
+            for each, (name, cast) in zip(target.fields, casts, strict=True)
         )
-        members.append(member.alias(each.name))
-    return sf.when(value.isNotNull(), sf.struct(*members))
+        return sf.when(value.isNotNull(), sf.struct(*members))
+
+    checks = [
+        partial(breaks_in_field, name, cast.is_misfit)
+        for name, cast in casts
+        if name is not None and cast.is_misfit is not None
+    ]
+    return Cast(convert, _any_of(checks))
+
+
+def _null_instead_of(data_type: DataType, _: Column) -> Column:
+    return null_of(data_type)
 
 
 def null_of(data_type: DataType) -> Column:
@@ -251,12 +334,8 @@ def _is_same(source: DataType, target: DataType) -> bool:
     return bool(first == second)
 
 
-def _is_number(data_type: DataType) -> bool:
-    return data_type in _DIGITS or data_type in _EXACT_IN or isinstance(data_type, DecimalType)
-
-
 def _is_narrowed(source: DataType, target: DataType) -> bool:
-    return _is_number(source) and _is_number(target) and not _is_widened(source, target)
+    return is_number(source) and is_number(target) and not _is_widened(source, target)
 
 
 def _is_widened(source: DataType, target: DataType) -> bool:

@@ -15,6 +15,7 @@ from delta_ops.protocol.features import Engine as EngineName
 from delta_ops.protocol.row_rules import Check, NotNull
 from delta_ops.protocol.schema import NO_COLUMNS, StructType
 from delta_ops.protocol.table_definition import TableDefinition
+from delta_ops.spark.casting import FitValue, fit_value
 from delta_ops.spark.dml.delete import plan_delete
 from delta_ops.spark.dml.merge import PlannedMerge
 from delta_ops.spark.dml.update import plan_update
@@ -55,13 +56,19 @@ class SparkEngine:
 
     Args:
         settings: File settings for writes.
+        fit_value: Converts the values of updates and merges to the types of their columns.
     """
 
     name: EngineName = "spark"
 
-    def __init__(self, spark: SparkSession, settings: FileSettings = BY_TABLE) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        settings: FileSettings = BY_TABLE,
+        fit_value: FitValue = fit_value,
+    ) -> None:
         validate_session(spark)
-        self._spark, self._settings = spark, settings
+        self._spark, self._settings, self._fit_value = spark, settings, fit_value
 
     def attach(self, transaction: Transaction) -> None:
         """See `Engine`."""
@@ -107,8 +114,8 @@ class SparkEngine:
             case DeleteRequest():
                 return plan_delete(self._spark, request, transaction)
             case UpdateRequest():
-                return plan_update(self._spark, request, transaction)
-        return PlannedMerge(request)
+                return plan_update(self._spark, request, transaction, self._fit_value)
+        return PlannedMerge(request, self._fit_value)
 
     def rewrite(self, snapshot: Snapshot, group: RewriteGroup) -> Staged:
         """See `Engine`."""

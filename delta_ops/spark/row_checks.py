@@ -172,7 +172,7 @@ def _count(is_broken: Column, among: Column | None) -> Column:
 def _condition_of(rule: ExpressionRule, definition: TableDefinition) -> str:
     """Spark SQL condition that is true for rows that satisfy the rule."""
     if isinstance(rule, Generated):
-        return escape_variables(f"{quote(rule.column)} <=> {generated_text(rule, definition)}")
+        return f"{escape_variables(quote(rule.column))} <=> {generated_text(rule, definition)}"
     return escape_variables(rule.expression or "")
 
 
@@ -196,18 +196,18 @@ def _required_fields(
                 for inner, is_broken in _required_fields(
                     each.data_type, each.nullable, f"{path}.{each.name}"
                 ):
-                    yield inner, partial(_breaks_in_field, each.name, is_broken)
+                    yield inner, partial(breaks_in_field, each.name, is_broken)
         case ArrayType(element_type=element_type, contains_null=contains_null):
             for inner, is_broken in _required_fields(
                 element_type, contains_null, f"{path}.element"
             ):
-                yield inner, partial(_breaks_in_any, _elements, is_broken)
+                yield inner, partial(breaks_in_any, _elements, is_broken)
         case MapType(key_type=key_type, value_type=value_type, value_contains_null=contains_null):
             # Map keys are never null in Spark, and Delta has no nullability for them.
             for inner, is_broken in _required_fields(key_type, True, f"{path}.key"):
-                yield inner, partial(_breaks_in_any, sf.map_keys, is_broken)
+                yield inner, partial(breaks_in_any, sf.map_keys, is_broken)
             for inner, is_broken in _required_fields(value_type, contains_null, f"{path}.value"):
-                yield inner, partial(_breaks_in_any, sf.map_values, is_broken)
+                yield inner, partial(breaks_in_any, sf.map_values, is_broken)
 
 
 def _limited_texts(
@@ -227,12 +227,12 @@ def _limited_texts(
                     for found, limit, is_broken in _limited_texts(
                         each.data_type, inner, f"{path}.{each.name}"
                     ):
-                        yield found, limit, partial(_breaks_in_field, each.name, is_broken)
+                        yield found, limit, partial(breaks_in_field, each.name, is_broken)
         case ArrayType(element_type=element_type):
             for found, limit, is_broken in _limited_texts(
                 element_type, limits["element"], f"{path}.element"
             ):
-                yield found, limit, partial(_breaks_in_any, _elements, is_broken)
+                yield found, limit, partial(breaks_in_any, _elements, is_broken)
         case MapType(key_type=key_type, value_type=value_type):
             members = (("key", key_type, sf.map_keys), ("value", value_type, sf.map_values))
             for name, member_type, of_map in members:
@@ -240,20 +240,22 @@ def _limited_texts(
                     for found, limit, is_broken in _limited_texts(
                         member_type, inner, f"{path}.{name}"
                     ):
-                        yield found, limit, partial(_breaks_in_any, of_map, is_broken)
+                        yield found, limit, partial(breaks_in_any, of_map, is_broken)
 
 
 def _is_longer(limit: int, text: Column) -> Column:
     return sf.coalesce(sf.length(text) > limit, sf.lit(False))
 
 
-def _breaks_in_field(name: str, is_broken: _IsBroken, value: Column) -> Column:
+def breaks_in_field(name: str, is_broken: _IsBroken, value: Column) -> Column:
+    """Whether a field of a struct breaks a rule; false for a null struct."""
     return value.isNotNull() & is_broken(value.getField(name))
 
 
-def _breaks_in_any(
+def breaks_in_any(
     elements: Callable[[Column], Column], is_broken: _IsBroken, value: Column
 ) -> Column:
+    """Whether an element of a collection breaks a rule; false for a null collection."""
     return sf.coalesce(sf.exists(elements(value), is_broken), sf.lit(False))
 
 

@@ -192,7 +192,21 @@ def merge(
         >>> merge.when_matched_update_all().when_not_matched_insert_all().execute().version
         1
     """
-    engine = SparkEngine(source.sparkSession)
+    return begin_merge(SparkEngine(source.sparkSession), target, source, predicate, options)
+
+
+def begin_merge(
+    engine: SparkEngine,
+    target: Target,
+    source: DataFrame,
+    predicate: Predicate | Expression | Column | str,
+    options: requests.MergeOptions,
+) -> Merge:
+    """See `merge`.
+
+    Raises:
+        InvalidRequestError: The source is a stream, or the predicate cannot be parsed.
+    """
     if source.isStreaming:
         raise InvalidRequestError("merge a streaming DataFrame batch by batch with foreachBatch")
     with naming_table(requests.name_of(target)):

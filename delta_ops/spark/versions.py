@@ -219,7 +219,7 @@ def type_of_ddl(text: str) -> DataType:
     return types._parse_datatype_string(text)
 
 
-def condition_of(error: PySparkException) -> str | None:
+def error_condition(error: PySparkException) -> str | None:
     """Name of an error's condition."""
     found: Any = error
     name: str | None = found.getCondition() if VERSION >= (4, 0) else found.getErrorClass()

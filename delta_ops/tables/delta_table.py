@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from pyspark.errors import IllegalArgumentException
+from pyspark.errors import AnalysisException, IllegalArgumentException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StructType
@@ -14,17 +15,20 @@ from pyspark.sql.types import StructType
 import delta_ops.arrow as da
 import delta_ops.spark as ds
 from delta_ops import ddl
-from delta_ops.errors import InvalidRequestError, TableNotFoundError
+from delta_ops.errors import InvalidRequestError, TableNotFoundError, VersionNotFoundError
 from delta_ops.log import DeltaLog
 from delta_ops.maintenance import restore, vacuum
 from delta_ops.protocol.features import FEATURES
+from delta_ops.spark.delta_format.store_assignment import assign_value
+from delta_ops.spark.engine import SparkEngine
+from delta_ops.spark.session.error_conditions import delta_condition
 from delta_ops.spark.session.settings import (
     reset_txn,
     session_settings,
     txn_of,
     user_metadata_of,
 )
-from delta_ops.spark.versions import try_cast, type_of_ddl
+from delta_ops.spark.versions import error_with_condition, try_cast, type_of_ddl
 from delta_ops.tables.argument_checks import (
     ColumnOrText,
     check_assignments,
@@ -38,9 +42,16 @@ from delta_ops.tables.merge_builder import DeltaMergeBuilder, builder_of_merge
 from delta_ops.tables.opening import location_of, open_log, path_in, short_name
 from delta_ops.tables.optimize_builder import DeltaOptimizeBuilder, OptimizeRequest
 from delta_ops.tables.table_builder import DeltaTableBuilder, Mode
+from delta_ops.transaction.dml import update_rows
+from delta_ops.transaction.requests import UpdateRequest
 
 _MANIFEST = "symlink_format_manifest"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_OF_RESTORE: Mapping[str, str] = {
+    "DELTA_VERSION_NOT_FOUND": "DELTA_CANNOT_RESTORE_TABLE_VERSION",
+    "DELTA_TIMESTAMP_GREATER_THAN_COMMIT": "DELTA_CANNOT_RESTORE_TIMESTAMP_GREATER",
+}
+"""Error classes of a restore, by the error classes of a read of the same version."""
 
 
 class DeltaTable:
@@ -184,14 +195,16 @@ class DeltaTable:
         """Set columns in the rows that match a condition; without a condition, in all rows."""
         values = check_assignments(set, "'set'")
         checked, txn = check_condition(condition), txn_of(self._spark)
-        ds.update(
-            self._spark,
-            self._log,
-            values,
-            checked,
-            target_alias=self._alias,
-            txn=txn,
-            user_metadata=self._user_metadata,
+        update_rows(
+            SparkEngine(self._spark, fit_value=assign_value),
+            UpdateRequest(
+                target=self._log,
+                assignments=values,
+                predicate=checked,
+                target_alias=self._alias,
+                txn=txn,
+                user_metadata=self._user_metadata,
+            ),
         )
         if txn is not None:
             reset_txn(self._spark)
@@ -264,13 +277,15 @@ class DeltaTable:
     def restoreToVersion(self, version: int) -> DataFrame:
         """Restore the table to a version."""
         require_type(version, int, "version", "an int")
-        return self._restore(version)
+        with _restoring():
+            return self._restore(version)
 
     @translating
     def restoreToTimestamp(self, timestamp: str) -> DataFrame:
         """Restore the table to a time, in the session's time zone."""
         require_type(timestamp, str, "timestamp", "a string")
-        return self._restore(self._log.snapshot(timestamp=self._time(timestamp)).version)
+        with _restoring():
+            return self._restore(self._log.snapshot(timestamp=self._time(timestamp)).version)
 
     def optimize(self) -> DeltaOptimizeBuilder:
         """Begin an optimize of some or all partitions."""
@@ -357,6 +372,18 @@ class DeltaTable:
             user_metadata=self._user_metadata,
         )
         return _open(self._spark, target)
+
+
+@contextmanager
+def _restoring() -> Iterator[None]:
+    """Give the errors of a restore the reference's error classes of a restore."""
+    try:
+        yield
+    except VersionNotFoundError as error:
+        condition = _OF_RESTORE.get(delta_condition(error) or "")
+        if condition is None:
+            raise
+        raise error_with_condition(AnalysisException, str(error), condition) from error
 
 
 def _open(spark: SparkSession, path: str, settings: Mapping[str, str] | None = None) -> DeltaTable:

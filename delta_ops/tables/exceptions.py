@@ -7,22 +7,20 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import PySparkException
 
 from delta_ops.errors import (
-    BrokenRuleError,
     CommitConflictError,
     DeltaOpsError,
     InvalidRequestError,
     MissingDependencyError,
-    RepeatedMatchError,
-    ReplacedColumnsError,
     TableExistsError,
     TableNotFoundError,
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
 from delta_ops.option_words import Surface, speaking
+from delta_ops.spark.session.error_conditions import analysis_error, delta_condition
 from delta_ops.spark.versions import error_with_condition
 
 P = ParamSpec("P")
@@ -70,16 +68,6 @@ _BY_KIND: Mapping[str, type[PySparkException]] = {
     "delete read": ConcurrentDeleteReadException,
     "delete delete": ConcurrentDeleteDeleteException,
 }
-_CONFLICTS: Mapping[str, str] = {
-    "": "DELTA_CONCURRENT_WRITE",
-    "protocol": "DELTA_PROTOCOL_CHANGED",
-    "metadata": "DELTA_METADATA_CHANGED",
-    "txn": "DELTA_CONCURRENT_TRANSACTION",
-    "concurrent append": "DELTA_CONCURRENT_APPEND",
-    "delete read": "DELTA_CONCURRENT_DELETE_READ",
-    "delete delete": "DELTA_CONCURRENT_DELETE_DELETE",
-}
-"""The reference's error classes of conflicts."""
 _OF_THE_CALL = (
     InvalidRequestError,
     TableExistsError,
@@ -124,34 +112,9 @@ def exception_of(error: DeltaOpsError) -> PySparkException | None:
     match error:
         case CommitConflictError(kind=kind):
             made = _BY_KIND.get(kind, DeltaConcurrentModificationException)
-            return error_with_condition(made, str(error), condition_of(error))
+            return error_with_condition(made, str(error), delta_condition(error))
         case MissingDependencyError():
             return None
     if isinstance(error, _OF_THE_CALL):
-        return error_with_condition(AnalysisException, str(error), condition_of(error))
-    return None
-
-
-def condition_of(error: DeltaOpsError) -> str | None:
-    """The reference's error class of an error; None if it has none."""
-    match error:
-        case CommitConflictError(kind=kind):
-            return _CONFLICTS.get(kind)
-        case BrokenRuleError(rule=rule) if rule.startswith("NOT NULL"):
-            return "DELTA_NOT_NULL_CONSTRAINT_VIOLATED"
-        case BrokenRuleError(rule=rule) if rule.startswith("CHECK"):
-            return "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES"
-        case ReplacedColumnsError():
-            return "DELTA_UNSUPPORTED_ALTER_TABLE_REPLACE_COL_OP"
-        case RepeatedMatchError():
-            return "DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE"
-        case TableNotFoundError():
-            return "DELTA_MISSING_DELTA_TABLE"
-        case TableExistsError():
-            return "DELTA_TABLE_ALREADY_EXISTS"
-        case VersionNotFoundError(requested=requested) if requested.startswith("version "):
-            return "DELTA_VERSION_NOT_FOUND"
-        case UnsupportedFeatureError(to=to):
-            end = "READ" if to == "read" else "WRITE"
-            return f"DELTA_UNSUPPORTED_FEATURES_FOR_{end}"
+        return analysis_error(error)
     return None

@@ -9,18 +9,21 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-import delta_ops.spark as ds
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import DeltaLog
 from delta_ops.protocol.schema import StructType
 from delta_ops.protocol.schema.column_names import name_of_column
+from delta_ops.spark.delta_format.store_assignment import assign_value
+from delta_ops.spark.engine import SparkEngine
 from delta_ops.spark.expressions.columns import quote
 from delta_ops.spark.session.settings import reset_txn, session_settings, txn_of
+from delta_ops.spark.verbs import begin_merge
 from delta_ops.spark.versions import is_connect
 from delta_ops.tables.argument_checks import ColumnOrText, check_assignments, check_condition
 from delta_ops.tables.exceptions import translating
 from delta_ops.tables.frames import merge_frame
 from delta_ops.transaction.merge import Merge
+from delta_ops.transaction.requests import MergeOptions
 
 _NO_NAME = "delta_ops {} without alias"
 """Name of a side without an alias; no user name equals it, because of the spaces."""
@@ -185,16 +188,15 @@ class DeltaMergeBuilder:
         settings, txn = session_settings(request.spark), txn_of(request.spark)
         adds_columns = request.adds_columns or settings.merge_schema
         source, alias, structs = _source_of(request)
-        merge = ds.merge(
-            request.log,
-            source,
-            request.condition,
-            target_alias=request.alias or _NO_NAME.format("target"),
-            source_alias=alias or _NO_NAME.format("source"),
-            merge_schema=adds_columns,
-            txn=txn,
-            user_metadata=settings.user_metadata,
-        )
+        options: MergeOptions = {
+            "target_alias": request.alias or _NO_NAME.format("target"),
+            "source_alias": alias or _NO_NAME.format("source"),
+            "merge_schema": adds_columns,
+            "txn": txn,
+            "user_metadata": settings.user_metadata,
+        }
+        engine = SparkEngine(source.sparkSession, fit_value=assign_value)
+        merge = begin_merge(engine, request.log, source, request.condition, options)
         sides = Sides(
             target=request.log.snapshot().schema,
             source=tuple(each for each in source.columns if each not in structs),

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import DeltaLog
-from delta_ops.spark.delta_format.catalog_tables import find_location
+from delta_ops.spark.delta_format.catalog_entries import find_location
 from delta_ops.spark.versions import setting_names
 
 _OF_HADOOP = "spark.hadoop."

@@ -38,7 +38,7 @@ from delta_ops.spark.file_uris import spark_path
 from delta_ops.spark.session.session import session_time_zone
 from delta_ops.spark.session.settings import user_metadata_of
 from delta_ops.spark.session.variables import escape_variables, names_like_variables
-from delta_ops.spark.versions import condition_of, frame_of_arrow, is_connect
+from delta_ops.spark.versions import error_condition, frame_of_arrow, is_connect
 from delta_ops.tables.argument_checks import check_names, check_text
 from delta_ops.tables.exceptions import translating
 from delta_ops.tables.frames import frame
@@ -257,7 +257,7 @@ def _filter_by_spark(spark: SparkSession, snapshot: Snapshot, filters: Sequence[
             rows = rows.where(sf.expr(escape_variables(each, literal)))
         chosen = [row[0] for row in rows.select(f"`{_NUMBER}`").collect()]
     except PySparkException as error:
-        if condition_of(error) == "UNRESOLVED_COLUMN.WITH_SUGGESTION":
+        if error_condition(error) == "UNRESOLVED_COLUMN.WITH_SUGGESTION":
             parameters = error.getMessageParameters() or {}
             name = parameters.get("objectName", "").strip("`")
             raise _column_error(snapshot, name) from error

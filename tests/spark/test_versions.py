@@ -17,7 +17,7 @@ from delta_ops.spark.installed_version import version_of
 from delta_ops.spark.schema import spark_schema_from_schema
 from delta_ops.spark.session.session import why_too_new
 from delta_ops.spark.versions import (
-    condition_of,
+    error_condition,
     error_with_condition,
     known_settings,
     reads_paths,
@@ -92,8 +92,8 @@ def test_an_import_beside_an_old_pyspark_names_both_versions(tmp_path: Path) -> 
 def test_an_error_has_a_message_and_a_condition() -> None:
     error = error_with_condition(AnalysisException, "no such table", "DELTA_MISSING_DELTA_TABLE")
     assert str(error).endswith("no such table")
-    assert condition_of(error) == "DELTA_MISSING_DELTA_TABLE"
-    assert condition_of(error_with_condition(AnalysisException, "no such table", None)) is None
+    assert error_condition(error) == "DELTA_MISSING_DELTA_TABLE"
+    assert error_condition(error_with_condition(AnalysisException, "no such table", None)) is None
 
 
 def test_settings_that_a_version_lacks_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:

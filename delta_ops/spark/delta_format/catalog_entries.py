@@ -9,28 +9,52 @@ and Spark deletes them with the entry.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from delta_ops.errors import InvalidRequestError
-from delta_ops.spark.delta_format.catalog_tables import plain_path
+from delta_ops.spark.delta_format.catalog_tables import (
+    delta_location,
+    described_location,
+    plain_path,
+)
 from delta_ops.spark.delta_format.sql_source import forget_columns, is_provided, provided_source
 from delta_ops.spark.expressions.columns import quote
 from delta_ops.spark.java_classes import java_class
-from delta_ops.spark.versions import error_with_condition, is_connect
+from delta_ops.spark.versions import error_condition, error_with_condition, is_connect
+
+logger = logging.getLogger(__name__)
 
 _DELTA = "delta"
 _TABLE_IDENTIFIER = "org.apache.spark.sql.catalyst.TableIdentifier"
 _CATALOG_UTILS = "org.apache.spark.sql.catalyst.catalog.CatalogUtils"
 _SESSION_CATALOG = "spark_catalog"
 _NAME = re.compile(r"\w+", re.ASCII)
+_MISSING = frozenset({"TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND"})
+"""Conditions of Spark's errors about a name that the catalog does not have."""
+
+
+class _Entry(NamedTuple):
+    """A table or view in a catalog."""
+
+    provider: str
+    """Empty for a view."""
+    location: str
+    """Empty for tables of other providers."""
+    is_managed: bool
+
+    @property
+    def is_delta(self) -> bool:
+        """Whether it is a Delta table."""
+        return self.provider.lower() == _DELTA
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,9 +139,9 @@ def find_place(
     identifier = _identifier(jvm, database, table)
     known = _entry(jvm, catalog, identifier)
     if known is not None:
-        provider, path, is_managed = known
-        if provider.lower() != _DELTA:
+        if not known.is_delta:
             return None
+        path, is_managed = known.location, known.is_managed
     elif location is None:
         path, is_managed = _text_of(jvm, catalog.defaultTablePath(identifier)), True
     else:
@@ -129,6 +153,45 @@ def find_place(
         is_managed=is_managed,
         is_known=known is not None,
     )
+
+
+def find_location(spark: SparkSession, name: str) -> str | None:
+    """Find the location of a Delta table; None if the catalog does not have the name.
+
+    Args:
+        name: A name in SQL syntax. A temporary view hides the table of its name.
+
+    Raises:
+        InvalidRequestError: The name is a view or another kind of table, or is no valid name.
+    """
+    parts = None if is_connect(spark) else parts_of_name(spark, name)
+    found = None if parts is None else names_in_session_catalog(spark, parts)
+    if found is None:
+        return described_location(spark, name)
+    entry = _entry_of_name(spark, found)
+    return None if entry is None else delta_location(name, entry.provider, entry.location)
+
+
+def location_of_parts(spark: SparkSession, parts: Sequence[str]) -> str | None:
+    """The location of a Delta table; None for all else, and for names that a view hides.
+
+    On Spark Connect, no name is known.
+    """
+    name = None if is_connect(spark) else names_in_session_catalog(spark, parts)
+    if name is None:
+        return None
+    try:
+        entry = _entry_of_name(spark, name)
+    except PySparkException:  # such as a name that no table can have
+        return None
+    return plain_path(entry.location) if entry is not None and entry.is_delta else None
+
+
+def _entry_of_name(spark: SparkSession, name: tuple[str | None, str]) -> _Entry | None:
+    """The entry that a name in a statement means: a temporary view, or a table."""
+    session: Any = spark
+    catalog = session._jsparkSession.sessionState().catalog()
+    return _entry(session._jvm, catalog, _identifier(session._jvm, *name))
 
 
 def add_entry(spark: SparkSession, place: Place, columns: StructType) -> None:
@@ -160,8 +223,13 @@ def copy_columns(spark: SparkSession, place: Place, columns: StructType) -> None
             state.sharedState().externalCatalog().alterTableDataSchema(
                 names.database().get(), names.table(), data_type.fromJson(columns.json())
             )
-    except (PySparkException, Py4JError):
-        pass
+    except (PySparkException, Py4JJavaError) as error:
+        logger.warning(
+            "the catalog keeps its former copy of the columns of %s, which only clients that list "
+            "columns see: %s",
+            place.name,
+            str(error).strip().partition("\n")[0],
+        )
     forget_columns(spark)
 
 
@@ -214,23 +282,28 @@ def _validate_name(table: str) -> None:
         )
 
 
-def _identifier(jvm: Any, database: str, table: str) -> Any:
+def _identifier(jvm: Any, database: str | None, table: str) -> Any:
     of_database = java_class(jvm, "scala.Option").apply(database)
     return java_class(jvm, _TABLE_IDENTIFIER)(table, of_database)
 
 
-def _entry(jvm: Any, catalog: Any, identifier: Any) -> tuple[str, str, bool] | None:
-    """Provider, location and whether Spark owns the files; None if the name is unknown.
+def _entry(jvm: Any, catalog: Any, identifier: Any) -> _Entry | None:
+    """The entry of a name; None if the catalog does not have it.
 
-    The provider of a view is empty.
+    Args:
+        identifier: Without a database, it may also be a temporary view.
     """
-    if not catalog.tableExists(identifier):
-        return None
-    known = catalog.getTableMetadata(identifier)
+    try:
+        known = catalog.getTempViewOrPermanentTableMetadata(identifier)
+    except AnalysisException as error:
+        if error_condition(error) in _MISSING:
+            return None
+        raise
     provider = known.provider().get() if known.provider().isDefined() else ""
     if provider.lower() != _DELTA:
-        return provider, "", False
-    return provider, _text_of(jvm, known.location()), known.tableType().name() == "MANAGED"
+        return _Entry(provider, "", is_managed=False)
+    is_managed = known.tableType().name() == "MANAGED"
+    return _Entry(provider, _text_of(jvm, known.location()), is_managed)
 
 
 def _text_of(jvm: Any, uri: Any) -> str:

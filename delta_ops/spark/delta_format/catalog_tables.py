@@ -1,4 +1,4 @@
-"""Catalog tables: finds the location of tables with provider "delta" in the session's catalog.
+"""Catalog tables: locations as catalogs hold them.
 
 The catalog only maps a name to a path. Everything else about a table is in its log.
 """
@@ -13,8 +13,10 @@ from delta_ops.errors import InvalidRequestError
 _LOCAL = "file:"
 
 
-def find_location(spark: SparkSession, name: str) -> str | None:
-    """Find the location of a table; None if the catalog does not have the name.
+def described_location(spark: SparkSession, name: str) -> str | None:
+    """Find the location of a Delta table by DESCRIBE; None if the catalog does not have the name.
+
+    For Spark Connect, whose client has no catalog, and for catalogs other than the session's.
 
     Raises:
         InvalidRequestError: The name is a view or another kind of table, or is no valid name.
@@ -31,8 +33,20 @@ def find_location(spark: SparkSession, name: str) -> str | None:
             f"({str(error).strip().splitlines()[0]}); name the table by its path"
         ) from error
     details = {row["col_name"]: row["data_type"] for row in rows}
-    provider, location = details.get("Provider"), details.get("Location")
-    if (provider or "").lower() != "delta" or not location:
+    return delta_location(name, details.get("Provider") or "", details.get("Location") or "")
+
+
+def delta_location(name: str, provider: str, location: str) -> str:
+    """The path of a table by its entry.
+
+    Args:
+        name: For messages.
+        provider: Empty for a view.
+
+    Raises:
+        InvalidRequestError: The entry is a view or another kind of table.
+    """
+    if provider.lower() != "delta" or not location:
         raise InvalidRequestError(
             f"{name} is not a Delta table: in the session's catalog it is "
             f"{f'a table of {provider}' if provider else 'a view'}; open the table by its path, "

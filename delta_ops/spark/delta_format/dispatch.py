@@ -24,7 +24,7 @@ from delta_ops.spark.delta_format.calls import (
     remember,
     session_of,
 )
-from delta_ops.spark.delta_format.catalog_tables import find_location
+from delta_ops.spark.delta_format.catalog_entries import find_location
 from delta_ops.spark.delta_format.named_writes import (
     change_table_of,
     create_for_stream,

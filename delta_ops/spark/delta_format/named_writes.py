@@ -11,17 +11,12 @@ from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql.types import (
-    BooleanType,
-    DateType,
-    NumericType,
-    TimestampNTZType,
-    TimestampType,
-)
+from pyspark.sql import functions as sf
 
 from delta_ops.errors import InvalidRequestError, TableNotFoundError
 from delta_ops.log import DeltaLog
-from delta_ops.protocol.schema import STRING, TIMESTAMP, TIMESTAMP_NTZ, StructType
+from delta_ops.protocol.schema import ArrayType, MapType, StructType
+from delta_ops.protocol.schema.widening import is_number
 from delta_ops.spark.delta_format.calls import Calls
 from delta_ops.spark.delta_format.catalog_entries import (
     Place,
@@ -36,10 +31,13 @@ from delta_ops.spark.delta_format.creation import NewTable, create_empty, create
 from delta_ops.spark.delta_format.named_tables import Claims, CreateMode, create_named
 from delta_ops.spark.delta_format.options import Options, Use, options_for
 from delta_ops.spark.delta_format.readers import log_at
+from delta_ops.spark.delta_format.store_assignment import assign_value
 from delta_ops.spark.delta_format.writers import file_settings, mode_of, save, validate_stream
 from delta_ops.spark.expressions.column_text import sql_of
 from delta_ops.spark.expressions.columns import named_column
 from delta_ops.spark.read.read import read
+from delta_ops.spark.schema import data_schema_from_spark
+from delta_ops.spark.session.settings import session_settings
 from delta_ops.spark.versions import is_connect
 
 StorageOptions = Mapping[str, Any] | None
@@ -50,8 +48,6 @@ _MODES: Mapping[str, CreateMode] = {
     "replace": "replace",
     "createOrReplace": "create or replace",
 }
-_WITH_TEXT = (NumericType, BooleanType, DateType, TimestampType, TimestampNTZType)
-"""Types whose values INSERT writes into string columns, as casting gives them."""
 _OF_CREATION = frozenset({_PATH, "compression", "maxrecordsperfile", "usermetadata"})
 """Options of `writeTo(...).create()`, in lower case, apart from properties and stores."""
 _PREFIXES_OF_CREATION = ("delta.", "fs.", "dfs.")
@@ -137,7 +133,7 @@ def insert_by_position(
     log = log_at(path, options, storage_options)
     schema = log.snapshot().schema
     names = [each.name for each in schema.fields]
-    rows = assign_columns(name_columns(df, names, log.uri), schema)
+    rows = assign_columns(name_columns(df, names, log.uri), schema, log.uri)
     save(rows, replace(calls, mode=mode), path, storage_options)
 
 
@@ -157,20 +153,30 @@ def name_columns(rows: DataFrame, names: Sequence[str], table: str) -> DataFrame
     return rows.toDF(*names)
 
 
-def assign_columns(rows: DataFrame, schema: StructType) -> DataFrame:
-    """Convert columns as Spark's INSERT does: to strings, and dates to timestamps.
+def assign_columns(rows: DataFrame, schema: StructType, table: str) -> DataFrame:
+    """Cast columns to the types of a table as INSERT does; see `store_assignment`.
 
-    These conversions lose nothing. The others of Spark's ANSI store assignment either need no help,
-    or would change values.
+    Numbers stay for the write, which may widen the type of their column. A session that adds
+    columns and fields by itself leaves nested values to the write, too.
+
+    Raises:
+        InvalidRequestError: There is no cast between the types of a column.
     """
-    wanted = {each.name.lower(): each.data_type for each in schema.fields}
+    merges = session_settings(rows.sparkSession).merge_schema
     values = {}
-    for column in rows.schema:
-        target = wanted.get(column.name.lower())
-        if target == STRING and isinstance(column.dataType, _WITH_TEXT):
-            values[column.name] = named_column(column.name).cast("string")
-        elif target in (TIMESTAMP, TIMESTAMP_NTZ) and isinstance(column.dataType, DateType):
-            values[column.name] = named_column(column.name).cast(target.name)
+    for given in data_schema_from_spark(rows.schema).fields:
+        found = schema.fields_by_lower_name.get(given.name.lower())
+        if not found or (is_number(given.data_type) and is_number(found[0].data_type)):
+            continue
+        if merges and isinstance(given.data_type, ArrayType | MapType | StructType):
+            continue
+        value = named_column(given.name)
+        assigned, misfit = assign_value(value, given.data_type, found[0], table)
+        if misfit is not None:
+            error = sf.raise_error(sf.lit(f"{table}: {misfit[1]}"))
+            assigned = sf.when(misfit[0], error).otherwise(assigned)
+        if assigned is not value:
+            values[given.name] = assigned
     return rows.withColumns(values) if values else rows
 
 

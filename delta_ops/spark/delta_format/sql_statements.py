@@ -79,9 +79,20 @@ _CALLS: Mapping[str, str] = {
     "AnalyzeTableCommand": _STATISTICS,
     "AnalyzeColumnCommand": _STATISTICS,
     "AnalyzePartitionCommand": _STATISTICS,
-    "CreateTableLikeCommand": _DDL + "shallow_clone({path}, target)",
 }
 """The call to make instead of a statement, by Catalyst class; Spark itself rejects the others."""
+_ALWAYS_REFUSED = frozenset(
+    {
+        "AlterTableSerDePropertiesCommand",
+        "AnalyzeTableCommand",
+        "AnalyzeColumnCommand",
+        "AnalyzePartitionCommand",
+        "DescribeRelationJsonCommand",
+    }
+)
+"""Statements that `spark.sql` of Python rejects for Delta tables, too."""
+_IN_PYTHON = "run the statement with spark.sql of Python after delta_ops.spark.register(spark), or "
+_LIKE = "CreateTableLikeCommand"
 _ANSWERS: Mapping[str, str] = {
     "ShowPartitionsCommand": _PARTITIONS,
     "ShowPartitions": _PARTITIONS,
@@ -112,16 +123,22 @@ def refusal_of(statement: str, place: str, detail: str) -> str | None:
         return (
             f"the Delta table at {path} has no collation for all columns; leave the statement out"
         )
+    if statement == _LIKE:
+        return (
+            f"a table LIKE the Delta table at {path} is a Delta table, which spark.sql of Python "
+            "creates; leave USING out, or write the columns of a table of another kind"
+        )
+    in_python = "" if statement in _ALWAYS_REFUSED else _IN_PYTHON
     if statement in _CALLS:
         call = _CLUSTERING if detail == "clustering" else _CALLS[statement]
         return (
-            "SQL would change the catalog entry but not the Delta table; call "
+            f"Spark would change the catalog entry but not the Delta table; {in_python}call "
             f"{call.format(path=path)}"
         )
     if statement in _ANSWERS:
         return (
-            "the catalog does not know the partitions and properties of a Delta table; read "
-            f"{_ANSWERS[statement].format(path=path)}"
+            "the catalog does not know the partitions and properties of a Delta table; "
+            f"{in_python}read {_ANSWERS[statement].format(path=path)}"
         )
     return None
 

@@ -15,6 +15,7 @@ from pyspark.sql import functions as sf
 
 from delta_ops.lazy import lazy
 from delta_ops.log import plan_scan
+from delta_ops.spark.casting import FitValue
 from delta_ops.spark.dml.changed_rows import (
     CHANGED,
     figure_of,
@@ -50,8 +51,8 @@ _COPIED = "copied"
 class PlannedMerge:
     """See `PlannedChange`."""
 
-    def __init__(self, request: MergeRequest) -> None:
-        self._request = request
+    def __init__(self, request: MergeRequest, fit_value: FitValue) -> None:
+        self._request, self._fit_value = request, fit_value
 
     @property
     def text(self) -> str:
@@ -67,7 +68,7 @@ class PlannedMerge:
     def change_rows(self, changed: Changed) -> Mapping[str, int]:
         """See `PlannedChange`."""
         transaction, snapshot = changed.transaction, changed.snapshot
-        plan = plan_merge(self._request, self._source, snapshot, transaction)
+        plan = plan_merge(self._request, self._source, snapshot, transaction, self._fit_value)
         with translating_failures(snapshot.uri, snapshot.uri):
             rules, schema = self._request.source_rules, plan.sides.source_schema
             validate_source(plan.source, rules, schema, snapshot.uri, plan.on_tasks)

@@ -25,6 +25,7 @@ from delta_ops.protocol.expression.resolution import Find
 from delta_ops.protocol.schema import StructType
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.spark.assignments import Assigned, assigned_columns, fit_values
+from delta_ops.spark.casting import FitValue
 from delta_ops.spark.expressions.analysis import reason_of, validate_values
 from delta_ops.spark.expressions.columns import named_column, quote
 from delta_ops.spark.expressions.conditions import (
@@ -107,6 +108,7 @@ def plan_clause(
     definition: TableDefinition,
     table: str,
     unmatchable: Mapping[str, int],
+    fit_value: FitValue,
 ) -> PlannedClause:
     """Resolve the names of a clause.
 
@@ -118,6 +120,7 @@ def plan_clause(
         table: For messages.
         unmatchable: Minimum length of inserted keys, by column. A shorter key would match no
             source row.
+        fit_value: Converts a value to the type of its column.
 
     Raises:
         InvalidRequestError: A name, type or value does not fit.
@@ -158,7 +161,7 @@ def plan_clause(
                 _validate_alias(value, f"value of {name}", clause, sides, table)
         keys = NO_KEYS if is_update else unmatchable
         assigned = fit_values(
-            columns, rows, definition, table, is_update=is_update, unmatchable=keys
+            columns, rows, definition, table, fit_value, is_update=is_update, unmatchable=keys
         )
     return PlannedClause(
         kind=clause.kind,

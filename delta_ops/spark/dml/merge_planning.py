@@ -30,6 +30,7 @@ from delta_ops.protocol.schema import collation, find_field
 from delta_ops.protocol.schema.evolution import validate_unique_names
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.spark.assignments import are_stable
+from delta_ops.spark.casting import FitValue
 from delta_ops.spark.dml.merge_clauses import PlannedClause, Sides, plan_clause
 from delta_ops.spark.dml.merge_source import Covered, Key, cover
 from delta_ops.spark.expressions.columns import named_column
@@ -97,7 +98,11 @@ class MergePlan:
 
 
 def plan_merge(
-    request: MergeRequest, source: DataFrame, snapshot: Snapshot, transaction: Transaction
+    request: MergeRequest,
+    source: DataFrame,
+    snapshot: Snapshot,
+    transaction: Transaction,
+    fit_value: FitValue,
 ) -> MergePlan:
     """Resolve the names of a merge; reads no row.
 
@@ -105,6 +110,7 @@ def plan_merge(
         source: Numbered rows.
         snapshot: The table before the merge.
         transaction: Receives the columns that the merge adds.
+        fit_value: Converts a value to the type of its column.
 
     Raises:
         InvalidRequestError: A name, type or value does not fit.
@@ -136,8 +142,9 @@ def plan_merge(
     expression = condition.expression_in(spark, (definition.schema, source_schema))
     keys = None if expression is None else _split(expression, columns, transaction.clock())
     unmatchable = NO_KEYS if keys is None else unmatchable_keys(keys.keys, columns, definition)
+    find = columns.finder
     planned = [
-        plan_clause(each, sides, columns.finder(SIDES[each.kind]), definition, table, unmatchable)
+        plan_clause(each, sides, find(SIDES[each.kind]), definition, table, unmatchable, fit_value)
         for each in request.clauses
     ]
     of_rows = [

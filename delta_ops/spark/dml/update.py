@@ -14,6 +14,7 @@ from delta_ops.planning.conditions import finder_with_alias
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.row_tracking import tracked_definition
 from delta_ops.spark.assignments import Assigned, are_stable, assigned_columns, fit_values
+from delta_ops.spark.casting import FitValue
 from delta_ops.spark.dml.changed_rows import (
     CHANGED,
     assign,
@@ -65,7 +66,7 @@ class PlannedUpdate:
 
 
 def plan_update(
-    spark: SparkSession, request: UpdateRequest, transaction: Transaction
+    spark: SparkSession, request: UpdateRequest, transaction: Transaction, fit_value: FitValue
 ) -> PlannedUpdate:
     """See `Engine.plan_change`."""
     definition, alias, table = transaction.definition, request.target_alias, transaction.log.uri
@@ -78,7 +79,7 @@ def plan_update(
     validate_assigned(columns, schema, table)
     empty = condition.apply_alias(empty_rows(spark, schema))
     validate_values(columns, empty, table, find)
-    assigned = fit_values(columns, empty, definition, table, is_update=True)
+    assigned = fit_values(columns, empty, definition, table, fit_value, is_update=True)
     return PlannedUpdate(spark, condition, assigned, empty)
 
 

@@ -21,7 +21,7 @@ from delta_ops.errors import InvalidRequestError, naming_table
 from delta_ops.protocol.expression.resolution import Find
 from delta_ops.protocol.schema import ColumnPath
 from delta_ops.protocol.schema.column_names import split_name
-from delta_ops.spark.versions import condition_of, is_connect
+from delta_ops.spark.versions import error_condition, is_connect
 
 _OF_SESSION = frozenset(
     {
@@ -190,7 +190,7 @@ def _unknown_column(error: PySparkException | Py4JJavaError) -> ColumnPath | Non
     """The column that an error of Spark is about; None for other errors."""
     if not isinstance(error, PySparkException):
         return None
-    key = _KEYS_OF_NAMES.get((condition_of(error) or "").partition(".")[0])
+    key = _KEYS_OF_NAMES.get((error_condition(error) or "").partition(".")[0])
     name = (error.getMessageParameters() or {}).get(key or "")
     return split_name(name) if name else None
 

@@ -43,6 +43,7 @@ from delta_ops.spark.statements.nodes import (
     Target,
     UnsetProperties,
 )
+from delta_ops.spark.statements.time_travel import is_time
 
 _DELETE_ROWS = "delete the rows with DELETE FROM ... WHERE"
 _IN_LOG = "the log has the partitions of each file, so leave the statement out"
@@ -309,6 +310,7 @@ def _comment_text(cursor: Cursor) -> str | None:
     return None if cursor.take("NULL") else cursor.string()
 
 
+_AFTER_VERSION = ("TBLPROPERTIES", "LOCATION")
 _Mode = Literal["create", "create if not exists", "replace", "create or replace"]
 
 
@@ -325,20 +327,50 @@ def _create_mode(cursor: Cursor) -> _Mode:
 
 def _clone(cursor: Cursor, target: Target, mode: _Mode) -> ShallowClone:
     source = target_of(cursor)
-    version, timestamp = None, None
-    ends = cursor.is_at_end or cursor.peek("TBLPROPERTIES") or cursor.peek("LOCATION")
-    if not ends:
-        version, timestamp = version_of(cursor)
+    version, timestamp, expression = None, None, None
+    if not _ends_version(cursor):
+        version, timestamp, expression = _version_or_time(cursor)
     properties = properties_of(cursor) if cursor.take("TBLPROPERTIES") else ()
     return ShallowClone(
         target=target,
         source=source,
         version=version,
         timestamp=timestamp,
+        time_expression=expression,
         mode=mode,
         properties=properties,
         location=cursor.string() if cursor.take("LOCATION") else None,
     )
+
+
+def _version_or_time(cursor: Cursor) -> tuple[int | None, str | None, str | None]:
+    """Read VERSION AS OF or TIMESTAMP AS OF: a version, a time, or SQL for a time."""
+    start = cursor.position
+    try:
+        version, timestamp = version_of(cursor)
+    except UnclearError:
+        pass
+    else:
+        if _ends_version(cursor):
+            return version, timestamp, None
+    cursor.return_to(start)
+    return None, None, _time_expression(cursor)
+
+
+def _ends_version(cursor: Cursor) -> bool:
+    return cursor.is_at_end or any(cursor.peek(word) for word in _AFTER_VERSION)
+
+
+def _time_expression(cursor: Cursor) -> str:
+    """Read TIMESTAMP AS OF and an expression without columns."""
+    cursor.take("FOR")
+    if not cursor.take("TIMESTAMP"):
+        cursor.expect("SYSTEM_TIME")
+    cursor.expect("AS", "OF")
+    text = cursor.slice(_AFTER_VERSION)
+    if not is_time(text):
+        raise UnclearError("the time has columns or a query")
+    return text
 
 
 def _partition_field(cursor: Cursor) -> str | ColumnDefinition:

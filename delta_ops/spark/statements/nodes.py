@@ -175,6 +175,8 @@ class ShallowClone:
     mode: Literal["create", "create if not exists", "replace", "create or replace"]
     properties: Properties
     location: str | None
+    time_expression: str | None = None
+    """SQL without columns, whose value is the time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

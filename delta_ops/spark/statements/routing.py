@@ -28,6 +28,7 @@ from delta_ops.spark.delta_format.catalog_entries import Place, find_place
 from delta_ops.spark.delta_format.change_paths import options_of_changes, path_with_changes
 from delta_ops.spark.delta_format.options import instant_of
 from delta_ops.spark.delta_format.readers import load
+from delta_ops.spark.session.error_conditions import analysis_error
 from delta_ops.spark.session.session import session_time_zone
 from delta_ops.spark.statements import nodes
 from delta_ops.spark.statements.cursor import Quotes
@@ -167,7 +168,7 @@ class _Queries:
         try:
             return load(self.spark, Calls(options=options), None, self.storage_options)
         except DeltaOpsError as error:
-            raise AnalysisException(str(error)) from error
+            raise analysis_error(error) from error
 
     def _path_of(self, travel: Travel) -> str | None:
         path = path_of_target(self.spark, travel.target)
@@ -177,19 +178,14 @@ class _Queries:
             instant = self._instant_of(travel)
             snapshot = DeltaLog(path, self.storage_options).snapshot(timestamp=instant)
         except DeltaOpsError as error:
-            raise AnalysisException(str(error)) from error
+            raise analysis_error(error) from error
         return f"{path}@v{snapshot.version}"
 
     def _instant_of(self, travel: Travel) -> datetime:
         if travel.expression is None:
             zone = session_time_zone(self.spark)
             return instant_of("TIMESTAMP AS OF", travel.timestamp or "", zone)
-        found = self.original(f"SELECT unix_micros(CAST({travel.expression} AS TIMESTAMP))").first()
-        if found is None or found[0] is None:
-            raise InvalidRequestError(
-                f"TIMESTAMP AS OF {travel.expression} is NULL; write a time or a date"
-            )
-        return _EPOCH + timedelta(microseconds=found[0])
+        return time_of(self.original, travel.expression)
 
     def _path_of_changes(self, changes: ChangesAt) -> str | None:
         path = path_of_target(self.spark, changes.target)
@@ -198,7 +194,7 @@ class _Queries:
         try:
             ends = [self._end_of(each) for each in (changes.start, changes.end)]
         except DeltaOpsError as error:
-            raise AnalysisException(str(error)) from error
+            raise analysis_error(error) from error
         return path_with_changes(path, ends[0], ends[1])
 
     def _end_of(self, end: int | str | None) -> str:
@@ -206,6 +202,21 @@ class _Queries:
         if not isinstance(end, str):
             return "" if end is None else str(end)
         return instant_of("table_changes", end, session_time_zone(self.spark)).isoformat()
+
+
+def time_of(sql: Sql, expression: str) -> datetime:
+    """Compute the time that an expression of TIMESTAMP AS OF means.
+
+    Args:
+        sql: Runs a query in Spark.
+
+    Raises:
+        InvalidRequestError: The expression is NULL.
+    """
+    found = sql(f"SELECT unix_micros(CAST({expression} AS TIMESTAMP))").first()
+    if found is None or found[0] is None:
+        raise InvalidRequestError(f"TIMESTAMP AS OF {expression} is NULL; write a time or a date")
+    return _EPOCH + timedelta(microseconds=found[0])
 
 
 def _find(

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from delta_ops.spark.delta_format.catalog_entries import names_in_session_catalog
-from delta_ops.spark.delta_format.catalog_tables import plain_path
+from delta_ops.spark.delta_format.catalog_entries import location_of_parts
 from delta_ops.spark.delta_format.sql_source import is_name_free, names_paths
-from delta_ops.spark.java_classes import java_class
 from delta_ops.spark.statements.nodes import Target
-from delta_ops.spark.versions import is_connect
 
 _DELTA = "delta"
 
@@ -29,7 +22,7 @@ def path_of_target(spark: SparkSession, target: Target) -> str | None:
     """
     if target.path is not None:
         return target.path
-    return path_in_name(spark, target) or _location(spark, target.parts)
+    return path_in_name(spark, target) or location_of_parts(spark, target.parts)
 
 
 def path_in_name(spark: SparkSession, target: Target) -> str | None:
@@ -38,28 +31,3 @@ def path_in_name(spark: SparkSession, target: Target) -> str | None:
         case (source, path) if source.lower() == _DELTA:
             return path if names_paths(spark) or is_name_free(spark) else None
     return None
-
-
-def _location(spark: SparkSession, parts: tuple[str, ...]) -> str | None:
-    """The location of a table with provider "delta" in the session's catalog."""
-    if is_connect(spark):
-        return None
-    session: Any = spark
-    jvm, state = session._jvm, session._jsparkSession.sessionState()
-    name = names_in_session_catalog(spark, parts)
-    if name is None:
-        return None
-    database, table = name
-    of_database = java_class(jvm, "scala.Option").apply(database)
-    identifier = java_class(jvm, "org.apache.spark.sql.catalyst.TableIdentifier")(
-        table, of_database
-    )
-    try:
-        entry = state.catalog().getTempViewOrPermanentTableMetadata(identifier)
-        if str(entry.provider()).lower() != f"some({_DELTA})":
-            return None
-        utils = java_class(jvm, "org.apache.spark.sql.catalyst.catalog.CatalogUtils")
-        location = utils.URIToString(entry.location())
-    except (PySparkException, Py4JError):  # no such table or database
-        return None
-    return plain_path(location)

@@ -129,6 +129,12 @@ def _end_of_expression(tokens: Sequence[Token], start: int) -> int | None:
     return at
 
 
+def is_time(text: str) -> bool:
+    """Whether a text is an expression without columns and queries, which can be a time."""
+    tokens = tokens_of(text)
+    return _end_of_expression(tokens, 0) == len(tokens)
+
+
 def _end_of_term(tokens: Sequence[Token], start: int) -> int | None:
     ahead = [*tokens[start : start + 3], *[_NO_TOKEN] * 3]
     first, second, third = (each.upper for each in ahead[:3])

@@ -32,6 +32,7 @@ from delta_ops.spark.file_uris import spark_path
 from delta_ops.spark.session.session import session_time_zone
 from delta_ops.spark.session.settings import session_settings
 from delta_ops.spark.statements import nodes
+from delta_ops.spark.statements.routing import time_of
 from delta_ops.spark.statements.targets import path_of_target
 from delta_ops.spark.versions import arrow_of
 from delta_ops.tables.delta_table import partition_types
@@ -194,11 +195,13 @@ def _source(table: Table, statement: nodes.ShallowClone) -> Snapshot:
             f"{statement.source.text} is not a Delta table; name the table to clone by its path, "
             "delta.`/path`"
         )
-    timestamp = statement.timestamp
-    if timestamp is None:
-        return table.other(path).snapshot(statement.version)
-    instant = instant_of("TIMESTAMP AS OF", timestamp, session_time_zone(table.spark))
-    return table.other(path).snapshot(timestamp=instant)
+    log, zone = table.other(path), session_time_zone(table.spark)
+    if statement.time_expression is not None:
+        return log.snapshot(timestamp=time_of(table.query, statement.time_expression))
+    if statement.timestamp is not None:
+        instant = instant_of("TIMESTAMP AS OF", statement.timestamp, zone)
+        return log.snapshot(timestamp=instant)
+    return log.snapshot(statement.version)
 
 
 def _clone_result(table: Table, metrics: Mapping[str, int]) -> DataFrame:

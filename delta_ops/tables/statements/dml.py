@@ -12,12 +12,14 @@ from pyspark.sql.types import DataType
 
 import delta_ops.spark as ds
 from delta_ops.errors import InvalidRequestError
-from delta_ops.protocol.schema import CURRENT_DEFAULT, StructType
+from delta_ops.protocol.schema import CURRENT_DEFAULT, NO_COLUMNS, StructType
 from delta_ops.protocol.schema.changes import find_by_path
-from delta_ops.protocol.schema.column_names import path_of_name
+from delta_ops.protocol.schema.column_names import name_of_path, path_of_name
 from delta_ops.spark.delta_format.calls import Calls
 from delta_ops.spark.delta_format.named_writes import assign_columns, name_columns
+from delta_ops.spark.delta_format.store_assignment import assign_value
 from delta_ops.spark.delta_format.writers import save
+from delta_ops.spark.engine import SparkEngine
 from delta_ops.spark.expressions.columns import quote
 from delta_ops.spark.schema import spark_schema_from_schema
 from delta_ops.spark.session.settings import reset_txn, session_settings, txn_of
@@ -27,12 +29,15 @@ from delta_ops.spark.versions import is_connect
 from delta_ops.tables.merge_builder import DeltaMergeBuilder
 from delta_ops.tables.statements.table import Table
 from delta_ops.transaction import CommitResult
+from delta_ops.transaction.dml import update_rows
+from delta_ops.transaction.requests import UpdateRequest
 
 Dml: TypeAlias = nodes.Delete | nodes.Update | nodes.MergeInto | nodes.Insert | nodes.Truncate
 
 _AFFECTED = "num_affected_rows BIGINT"
 _UNKNOWN = -1
 """The number of deleted rows if removed files have no statistics, as in the reference."""
+_SESSION_CATALOG, _PARTS_WITH_DATABASE = "spark_catalog", 3
 _COMPUTED = ("delta.generationExpression", "delta.identity.start")
 """Metadata of columns whose values delta_ops computes."""
 
@@ -68,14 +73,16 @@ def _delete(table: Table, statement: nodes.Delete) -> DataFrame:
 
 def _update(table: Table, statement: nodes.Update) -> DataFrame:
     txn = txn_of(table.spark)
-    result = ds.update(
-        table.spark,
-        table.log,
-        _values(table, statement.assignments),
-        statement.condition,
-        target_alias=statement.alias or table.name,
-        txn=txn,
-        user_metadata=table.user_metadata,
+    result = update_rows(
+        SparkEngine(table.spark, fit_value=assign_value),
+        UpdateRequest(
+            target=table.log,
+            assignments=_values(table, statement.assignments, statement.alias),
+            predicate=statement.condition,
+            target_alias=statement.alias or table.name,
+            txn=txn,
+            user_metadata=table.user_metadata,
+        ),
     )
     return _affected_rows(table, result, "numUpdatedRows", txn)
 
@@ -89,13 +96,16 @@ def _affected_rows(
     return table.rows([(result.metrics.get(metric, unknown),)], _AFFECTED)
 
 
-def _values(table: Table, assignments: nodes.Assignments) -> dict[str, str]:
+def _values(table: Table, assignments: nodes.Assignments, alias: str | None) -> dict[str, str]:
     """New values by column; DEFAULT becomes the default of its column.
+
+    Args:
+        alias: The alias of the table in the statement.
 
     Raises:
         InvalidRequestError: A column is set twice.
     """
-    values = dict(assignments)
+    values = {_drop_database(table, name, alias): value for name, value in assignments}
     if len(values) < len(assignments):
         raise InvalidRequestError(f"{table.log.uri}: a column is set twice; set it once")
     defaults = [column for column, value in values.items() if value.upper() == DEFAULT]
@@ -103,6 +113,21 @@ def _values(table: Table, assignments: nodes.Assignments) -> dict[str, str]:
         return values
     schema = table.log.snapshot().schema
     return values | {column: _default_of(table, schema, column) for column in defaults}
+
+
+def _drop_database(table: Table, column: str, alias: str | None) -> str:
+    """A column without the catalog, the database and the name of its table before it."""
+    parts = path_of_name(column, NO_COLUMNS)
+    if alias is not None or table.name is None or len(parts) < _PARTS_WITH_DATABASE:
+        return column
+    of_table = table.name_parts
+    if len(of_table) == 1:
+        of_table = (table.spark.catalog.currentDatabase(), *of_table)
+    name = tuple(map(str.lower, (_SESSION_CATALOG, *of_table)[-3:]))
+    for before in (name, name[1:]):
+        if tuple(map(str.lower, parts[: len(before)])) == before and len(parts) > len(before):
+            return name_of_path(parts[len(before) :])
+    return column
 
 
 def _default_of(table: Table, schema: StructType, column: str) -> str:
@@ -132,7 +157,8 @@ def _merge(table: Table, statement: nodes.MergeInto) -> DataFrame:
     if statement.adds_columns:
         merge = merge.withSchemaEvolution()
     for clause in statement.clauses:
-        merge = _add_clause(merge, clause, _values(table, clause.assignments))
+        values = _values(table, clause.assignments, statement.alias)
+        merge = _add_clause(merge, clause, values)
     return merge.execute()
 
 
@@ -170,7 +196,7 @@ def _insert(table: Table, statement: nodes.Insert) -> DataFrame:
             each for each in columns if each.lower() not in {name.lower() for name in fixed}
         )
         rows = name_columns(rows, names, table.log.uri)
-    rows = assign_columns(rows, snapshot.schema)
+    rows = assign_columns(rows, snapshot.schema, table.log.uri)
     types = spark_schema_from_schema(snapshot.schema) if fixed else ()
     by_name = {each.name.lower(): each.dataType for each in types}
     for name, value in fixed.items():

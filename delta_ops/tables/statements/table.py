@@ -27,13 +27,18 @@ class Table:
     spark: SparkSession
     log: DeltaLog
     path: str
-    name: str | None
-    """The last part of the target's name in a catalog; None for a path."""
+    name_parts: tuple[str, ...]
+    """The target's name in a catalog, as the statement writes it; empty for a path."""
     place: Place | None
     """Entry of a table that the statement creates by name."""
     query: Callable[[str], DataFrame]
     """Runs a query in Spark."""
     storage_options: Mapping[str, Any] | None
+
+    @property
+    def name(self) -> str | None:
+        """The last part of the target's name in a catalog; None for a path."""
+        return self.name_parts[-1] if self.name_parts else None
 
     def delta_table(self, alias: str | None = None) -> DeltaTable:
         """The table with an alias; by default with its name in the catalog."""
@@ -82,7 +87,7 @@ def table_of(routed: Routed) -> Table:
         spark=routed.spark,
         log=open_log(routed.spark, routed.path, storage_options=routed.storage_options),
         path=routed.path,
-        name=target.parts[-1] if routed.is_named else None,
+        name_parts=target.parts if routed.is_named else (),
         place=routed.place,
         query=routed.query,
         storage_options=routed.storage_options,

@@ -12,9 +12,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 import delta_ops.spark as ds
 from delta_ops import DeltaLog
-from delta_ops.spark.versions import condition_of
+from delta_ops.spark.versions import error_condition
 
 pytestmark = [pytest.mark.spark, pytest.mark.full]
+
+TOO_LATE = "DELTA_TIMESTAMP_GREATER_THAN_COMMIT"
+TOO_EARLY = "DELTA_TIMESTAMP_EARLIER_THAN_COMMIT_RETENTION"
 
 
 @pytest.fixture
@@ -134,6 +137,43 @@ def test_queries_read_versions_by_any_clause(delta: SparkSession, place: Path) -
         delta.sql("SELECT * FROM t TIMESTAMP AS OF CAST(NULL AS TIMESTAMP)")
 
 
+def test_a_clone_begins_at_a_computed_time(delta: SparkSession, place: Path) -> None:
+    delta.sql("DELETE FROM t")
+    written = {each.version: each.timestamp_ms for each in DeltaLog(place).history()}[1]
+    time = f"timestamp_millis({written}) - INTERVAL 1 HOUR + INTERVAL '1' HOUR"
+    delta.sql(f"CREATE TABLE cloned SHALLOW CLONE t TIMESTAMP AS OF {time} LOCATION 'cloned'")
+    assert delta.table("cloned").count() == 1
+    for refused in ("(SELECT current_timestamp())", "id"):
+        with pytest.raises(AnalysisException):
+            delta.sql(f"CREATE TABLE other SHALLOW CLONE t TIMESTAMP AS OF {refused}")
+
+
+@pytest.mark.parametrize(
+    ("statement", "condition"),
+    [
+        ("SELECT * FROM t VERSION AS OF 9", "DELTA_VERSION_NOT_FOUND"),
+        ("SELECT * FROM t@v9", "DELTA_VERSION_NOT_FOUND"),
+        (
+            "SELECT * FROM t TIMESTAMP AS OF '2000-01-01'",
+            TOO_EARLY,
+        ),
+        ("SELECT * FROM t TIMESTAMP AS OF '9000-01-01'", TOO_LATE),
+        ("SELECT * FROM table_changes('t', 9)", "DELTA_VERSION_NOT_FOUND"),
+        ("CREATE TABLE u SHALLOW CLONE t VERSION AS OF 9", "DELTA_VERSION_NOT_FOUND"),
+        ("RESTORE t TO VERSION AS OF 9", "DELTA_CANNOT_RESTORE_TABLE_VERSION"),
+        ("RESTORE t TO TIMESTAMP AS OF '9000-01-01'", "DELTA_CANNOT_RESTORE_TIMESTAMP_GREATER"),
+        ("RESTORE t TO TIMESTAMP AS OF '2000-01-01'", TOO_EARLY),
+    ],
+)
+def test_a_version_that_does_not_exist_has_the_error_class_of_the_reference(
+    delta: SparkSession, place: Path, statement: str, condition: str
+) -> None:
+    with pytest.raises(AnalysisException, match=rf"^\[{condition}\] ") as error:
+        delta.sql(statement)
+    assert error_condition(error.value) == condition
+    assert DeltaLog(place).snapshot().version == 1
+
+
 def test_an_inventory_limits_a_vacuum(delta: SparkSession, place: Path) -> None:
     (place / "part-old.parquet").write_bytes(b"x")
     (place / "part-other.parquet").write_bytes(b"x")
@@ -169,5 +209,5 @@ def test_a_statement_that_delta_tables_lack_is_refused(
 ) -> None:
     with pytest.raises(AnalysisException, match="shop/t") as error:
         delta.sql(statement)
-    assert condition_of(error.value) == condition
+    assert error_condition(error.value) == condition
     assert DeltaLog(place).snapshot().version == 1

@@ -21,7 +21,7 @@ from delta_ops import DeltaLog, ddl
 from delta_ops.ddl import NewColumn
 from delta_ops.maintenance import restore
 from delta_ops.spark.statements.parameters import literal_of
-from delta_ops.spark.versions import condition_of
+from delta_ops.spark.versions import error_condition
 from delta_ops.tables import DeltaTable
 from tests.support.tables import rows
 
@@ -546,7 +546,7 @@ def test_errors_have_the_classes_of_the_reference(
     for statement, condition in (
         (f"DELETE FROM delta.`{tmp_path}/none`", "DELTA_MISSING_DELTA_TABLE"),
         (f"CREATE TABLE delta.`{table}` (a INT) USING delta", "DELTA_TABLE_ALREADY_EXISTS"),
-        (f"RESTORE delta.`{table}` TO VERSION AS OF 99", "DELTA_VERSION_NOT_FOUND"),
+        (f"RESTORE delta.`{table}` TO VERSION AS OF 99", "DELTA_CANNOT_RESTORE_TABLE_VERSION"),
         (
             f"INSERT INTO delta.`{table}` (id) VALUES (100)",
             "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES",
@@ -562,7 +562,7 @@ def test_errors_have_the_classes_of_the_reference(
     ):
         with pytest.raises(AnalysisException) as refused:
             delta.sql(statement)
-        assert condition_of(refused.value) == condition
+        assert error_condition(refused.value) == condition
         assert str(refused.value).startswith(f"[{condition}] ")
 
 

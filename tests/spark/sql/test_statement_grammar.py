@@ -110,6 +110,20 @@ def changed(*changes: nodes.ColumnChange) -> nodes.AlterColumns:
             ),
         ),
         (
+            "CREATE TABLE t SHALLOW CLONE u TIMESTAMP AS OF date_sub(current_date(), 1) "
+            "LOCATION '/x'",
+            nodes.ShallowClone(
+                target=T,
+                source=target("u"),
+                version=None,
+                timestamp=None,
+                time_expression="date_sub(current_date(), 1)",
+                mode="create",
+                properties=(),
+                location="/x",
+            ),
+        ),
+        (
             "CREATE TABLE IF NOT EXISTS t LIKE u USING delta LOCATION '/x' "
             "TBLPROPERTIES ('a' = 'b')",
             nodes.CreateTableLike(

@@ -290,7 +290,7 @@ def test_a_table_like_another_has_its_definition_and_no_rows(
     assert snapshot.metadata.configuration["a"] == "b"
     delta.sql("INSERT INTO t (p) VALUES ('z')")
     assert found(delta.table("t")) == [(5, "z", 7)]
-    with pytest.raises(AnalysisException, match="shallow_clone"):
+    with pytest.raises(AnalysisException, match="leave USING out"):
         delta.sql("CREATE TABLE plain LIKE u USING parquet")
     assert not delta.catalog.tableExists("plain")
 

@@ -47,7 +47,10 @@ class Python {
         }
         Object answer = python.apply(question);
         if (answer instanceof RuntimeException) {
-            throw refuse(((RuntimeException) answer).getMessage());
+            Throwable condition = ((RuntimeException) answer).getCause();
+            throw refuse(
+                    ((RuntimeException) answer).getMessage(),
+                    condition == null ? null : condition.getMessage());
         }
         return answer;
     }
@@ -56,19 +59,24 @@ class Python {
         return refuse(answers == null ? UNREGISTERED : READS_ONLY);
     }
 
+    static RuntimeException refuse(String reason) {
+        return refuse(reason, null);
+    }
+
     /**
      * Throws an AnalysisException, the only error that Spark passes on with its text.
      *
+     * @param condition the error class; null for none
      * @return nothing; callers can throw it, so that the compiler knows that they end
      */
-    static RuntimeException refuse(String reason) {
+    private static RuntimeException refuse(String reason, String condition) {
         Platform.throwException(
                 new AnalysisException(
-                        reason,
+                        condition == null ? reason : "[" + condition + "] " + reason,
                         Option.empty(),
                         Option.empty(),
                         Option.empty(),
-                        Option.empty(),
+                        Option.apply(condition),
                         CollectionConverters.asScala(new HashMap<String, String>()).toMap(null),
                         new QueryContext[0]));
         return new IllegalStateException(reason);
