@@ -33,6 +33,7 @@ BY_DESIGN = {
     "delta_ops.spark.statements.parse": "a module has the grammar of one group of statements",
     "delta_ops.spark.statements.routing": "a module implements one step for a statement",
     "delta_ops.tables.statements.run": "a module runs one group of statements",
+    "delta_ops.orchestration.arrays.array_io_manager": "a module is loaded with zarr",
     "delta_ops.spark.engine": "a module implements one method of the engine port",
 }
 """Modules whose parts are registered once, and why a part has one user."""

@@ -46,21 +46,21 @@ class Blocks:
 
     Args:
         snapshot: A version of an array table.
+
+    Raises:
+        InvalidRequestError: A file has no node or no block.
     """
 
     snapshot: Snapshot
+    files: Mapping[Partition, tuple[AddFile, ...]] = field(init=False)
+    """The live files of each block."""
     _read: OrderedDict[Partition, Mapping[str, Value]] = field(default_factory=OrderedDict)
     _reading: dict[Partition, threading.Lock] = field(default_factory=dict)
     """One thread reads a block, and the others that need it wait."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    @lazy
-    def files(self) -> Mapping[Partition, tuple[AddFile, ...]]:
-        """The live files of each block.
-
-        Raises:
-            InvalidRequestError: A file has no node or no block.
-        """
+    def __post_init__(self) -> None:
+        # At once: threads that list the files at the same moment would each read the checkpoint.
         found: defaultdict[Partition, list[AddFile]] = defaultdict(list)
         for add in self.snapshot.add_files():
             node, block = partition_values(self.snapshot, add)
@@ -71,7 +71,7 @@ class Blocks:
                     "and write them again"
                 )
             found[node, block].append(add)
-        return {partition: tuple(adds) for partition, adds in found.items()}
+        self.files = {partition: tuple(adds) for partition, adds in found.items()}
 
     @lazy
     def blocks_by_node(self) -> Mapping[str, tuple[str, ...]]:

@@ -425,6 +425,13 @@ class DeltaStore(Store):  # noqa: PLW1641  (stores of Zarr have no hash)
         self._identity = (writer.log.uri, version, None, None)
         return version
 
+    def changed_chunks(self) -> tuple[int, int]:
+        """Number and bytes of the chunks that the session sets to other bytes. Raises as `flush`.
+
+        Chunks of other writers count if this store has seen them, see `refresh`.
+        """
+        return self._writable("the store").changed_chunks()
+
     def abandon(self) -> None:
         """End the session without a commit; vacuum later deletes its files.
 

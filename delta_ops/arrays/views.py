@@ -17,7 +17,7 @@ from datetime import timedelta
 from typing import Any, Protocol
 
 from delta_ops.arrays.blocks import Blocks
-from delta_ops.arrays.chunks import ChunkWriter, chunk_value, digest_of
+from delta_ops.arrays.chunks import ChunkWriter, chunk_value, digest_of, have_same_bytes
 from delta_ops.arrays.commit import ArrayCommit, OnConflict
 from delta_ops.arrays.keys import ROOT, place_of
 from delta_ops.arrays.rows import INLINE_BYTES, Value
@@ -252,6 +252,17 @@ class SessionView:
             is_full = len(self._pending) >= _MOST_PENDING
         if self._is_copy or is_full:
             self.flush()
+
+    def changed_chunks(self) -> tuple[int, int]:
+        """Number and bytes of the chunks whose bytes are not those of the base version."""
+        changed = [
+            change
+            for key, change in dict(self.changes).items()
+            if isinstance(change, Value)
+            and place_of(key).kind == "chunk"
+            and not have_same_bytes(self.blocks.find(key), change)
+        ]
+        return len(changed), sum(each.size for each in changed)
 
     def flush(self) -> None:
         """Stage all changes of this writer; they are durable when the call returns.

@@ -14,6 +14,7 @@ else:
 
     require_dagster(OLDEST, "delta_ops.orchestration")
 
+from delta_ops.orchestration.arrays.array_io_manager import DeltaArrayIOManager
 from delta_ops.orchestration.automation import on_new_table_version
 from delta_ops.orchestration.card.table_card import table_card
 from delta_ops.orchestration.changed_values import ChangedValues, changed_values
@@ -66,6 +67,7 @@ from delta_ops.orchestration.tables import TableRef, add_table_metadata, externa
 
 __all__ = [
     "ChangedValues",
+    "DeltaArrayIOManager",
     "DeltaIOManager",
     "DeltaLogResource",
     "DeltaSessionResource",

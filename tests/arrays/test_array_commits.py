@@ -27,7 +27,7 @@ from delta_ops.errors import (
     SessionConflictError,
     SessionEndedError,
 )
-from delta_ops.maintenance import optimize
+from delta_ops.maintenance import create_checkpoint, optimize
 from delta_ops.storage import open_storage
 from delta_ops.versioning import create_branch, create_tag, list_sessions, open_session
 from tests.support.counting_storage import CountingStorage, recording
@@ -496,3 +496,15 @@ def test_the_first_chunk_costs_six_calls(table: DeltaLog) -> None:
     array: Any = zarr.open_array(DeltaStore(DeltaLog("", storage=counted)), path=AIR, mode="r")
     assert array[0] == 0
     assert len(calls) <= 6  # the log: its hint, its list and two commits; and two blocks
+
+
+@pytest.mark.full
+def test_the_first_chunk_after_a_checkpoint_costs_seven_calls(table: DeltaLog) -> None:
+    create_checkpoint(table)
+    for _ in range(5):  # threads of Zarr must not list the files twice
+        calls: list[str] = []
+        counted = CountingStorage(open_storage(table.uri), recording(calls))
+        store = DeltaStore(DeltaLog("", storage=counted))
+        assert zarr.open_array(store, path=AIR, mode="r")[0] == 0
+        # The log: its hint, its list, a checksum, its commit and the checkpoint; and two blocks.
+        assert len(calls) <= 7

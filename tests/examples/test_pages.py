@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from delta_ops import errors
+from delta_ops.orchestration.arrays.array_settings import CHUNKS_KEY
 from delta_ops.orchestration.io_manager import input_settings, output_settings
 from delta_ops.orchestration.tables import TABLE_KEY
 from delta_ops.orchestration.tags import (
@@ -49,7 +50,7 @@ _BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
 
 def has_packages(page: str) -> bool:
     """Whether the packages of a page's examples are installed."""
-    return page != "arrays.md" or find_spec("zarr") is not None
+    return page != "arrays.md" or None not in map(find_spec, ("zarr", "xarray"))
 
 
 def run_examples(page: str) -> None:
@@ -63,7 +64,9 @@ def run_examples(page: str) -> None:
 @pytest.mark.parametrize(
     "page",
     [
-        pytest.param(page, marks=pytest.mark.skipif(not has_packages(page), reason="no zarr"))
+        pytest.param(
+            page, marks=pytest.mark.skipif(not has_packages(page), reason="no zarr or xarray")
+        )
         for page in WITHOUT_SPARK
     ],
 )
@@ -100,6 +103,7 @@ def test_the_page_of_metadata_keys_has_each_key() -> None:
         REPRODUCE_TAG,
         TABLE_TAG,
         TABLE_KEY,
+        CHUNKS_KEY,
         output_settings.PUBLISH_KEY,
         output_settings.PUBLISHED_FROM_KEY,
         "dagster/uri",

@@ -132,7 +132,7 @@ def output_settings(
     return settings_from(
         [
             (of_output, read_metadata(context.output_metadata, of_output)),
-            *_added_places(context, f"the metadata that asset {asset} adds"),
+            *added_places(context, f"the metadata that asset {asset} adds"),
             definition_place(key, context.definition_metadata, read_metadata),
         ],
         defaults,
@@ -155,7 +155,7 @@ def validate_no_partitions(place: str, metadata: Metadata) -> None:
         )
 
 
-def _added_places(context: dg.OutputContext, place: str) -> Iterator[tuple[str, Metadata]]:
+def added_places(context: dg.OutputContext, place: str) -> Iterator[tuple[str, Metadata]]:
     """The metadata that the asset added while it ran, with the keys of this module."""
     partitions = context.asset_partition_keys if context.has_asset_partitions else []
     for partition in (*partitions, None):
@@ -218,7 +218,7 @@ def settings_from(
         overwrite_schema=read_flag(by_key["delta/overwrite_schema"]),
         is_version_of_partition=_is_of_partition(by_key["delta/data_version"]),
         column_lineage=_lineage(by_key["delta/column_lineage"]),
-        user_metadata=_commit_texts(by_key["delta/user_metadata"]),
+        user_metadata=commit_texts(by_key["delta/user_metadata"]),
         commit_info=_commit_info(by_key["delta/commit_info"]),
         keep_index=read_flag(by_key["delta/keep_index"]),
         is_audited=is_audited(asset_key, definition[1]),
@@ -368,7 +368,12 @@ def _lineage(setting: Setting) -> ColumnLineage | None:
     return value
 
 
-def _commit_texts(setting: Setting) -> Mapping[str, str] | None:
+def commit_texts(setting: Setting) -> Mapping[str, str] | None:
+    """Read strings that a commit records beside its run.
+
+    Raises:
+        InvalidRequestError: The value is of another type, or has a name of Dagster.
+    """
     texts = read_texts(setting, "names to strings")
     for name in texts or ():
         if name.startswith(_RUN_NAMES):
