@@ -10,7 +10,7 @@ Source: PROTOCOL.md, "Action Reconciliation" (a file is identified by its path a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -18,7 +18,8 @@ import pyarrow.compute as pc
 
 from delta_ops.errors import InvalidRequestError, LogCorruptError
 from delta_ops.log import DeltaLog, Snapshot
-from delta_ops.log.commit_file import Commit
+from delta_ops.log.commit_file import Commit, read_commit_if_there
+from delta_ops.log.snapshot import advance
 from delta_ops.protocol.actions import (
     AddCdcFile,
     AddFile,
@@ -68,6 +69,23 @@ class _Touched:
     last: FileAction
 
 
+def latest_of_branch(own: DeltaLog) -> Snapshot:
+    """The latest version of a branch, with commits that a listing does not show yet.
+
+    Args:
+        own: The log of the branch.
+    """
+    head = own.snapshot()
+    while (commit := _read_commit(own, head.version + 1)) is not None:
+        head = advance(head, [commit])
+    return head
+
+
+def has_later_commit(own: DeltaLog, version: int) -> bool:
+    """Whether a branch has a commit after a version."""
+    return _read_commit(own, version + 1) is not None
+
+
 def branch_commits(own: DeltaLog, head: Snapshot) -> list[Commit]:
     """All commits of a branch up to a version.
 
@@ -75,15 +93,26 @@ def branch_commits(own: DeltaLog, head: Snapshot) -> list[Commit]:
         LogCorruptError: A commit is missing.
     """
     assert own.base
-    first = own.base.version + 1
-    commits = list(own.commits(first, head.version))
-    if len(commits) != head.version - own.base.version:
+    versions = range(own.base.version + 1, head.version + 1)
+    found: dict[int, Commit | None] = {
+        each.version: each for each in _listed_commits(own, versions)
+    }
+    commits = [found.get(each) or _read_commit(own, each) for each in versions]
+    if None in commits:
         raise LogCorruptError(
             own.uri,
             own.log_directory,
             "a commit of the branch is missing; restore it from a backup",
         )
-    return commits
+    return [each for each in commits if each is not None]
+
+
+def _listed_commits(own: DeltaLog, versions: range) -> Iterator[Commit]:
+    return own.commits(versions.start, versions.stop - 1) if versions else iter(())
+
+
+def _read_commit(own: DeltaLog, version: int) -> Commit | None:
+    return read_commit_if_there(own.storage, own.log_directory, version)
 
 
 def load_net_changes(base: Snapshot, commits: Sequence[Commit]) -> NetChanges:

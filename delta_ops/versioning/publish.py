@@ -4,8 +4,8 @@ The commit is prepared on the base version, as if the branch were one long trans
 loop therefore compares it with every commit that main received since. By default the commit depends
 on all rows of the table. With `rebase` it depends on the rows that the commits of the branch read.
 
-1. A journal entry closes the branch at the version to publish. The log of the branch is then listed
-   again. If it has another commit, the branch is opened again, and the next attempt includes that
+1. A journal entry closes the branch at the version to publish. The next version of the branch is
+   then looked up. If it exists, the branch is opened again, and the next attempt includes that
    commit. Later commits to the branch fail; see `log.refs.branches`.
 2. The `txnId` of the commit is computed from the branch and its version. If a publication was
    killed, or the store's answer was lost, the next publication finds the commit by its `txnId`.
@@ -54,6 +54,8 @@ from delta_ops.versioning.landed_commit import find_landed
 from delta_ops.versioning.net_changes import (
     NetChanges,
     branch_commits,
+    has_later_commit,
+    latest_of_branch,
     load_net_changes,
     stage_net_changes,
     validate_feed,
@@ -202,15 +204,17 @@ class _Publication:
         for _ in range(_TURNS):
             if self.branch.published_version is not None:
                 return None
-            head = self.own.snapshot(self.branch.last_version)
+            last = self.branch.last_version
+            head = latest_of_branch(self.own) if last is None else self.own.snapshot(last)
             self._validate_expected(head.version)
-            if head.version == self.branch.base_version:
+            has_later = has_later_commit(self.own, head.version)
+            if head.version == self.branch.base_version and not has_later:
                 return None
             self.was_closed = self.branch.last_version is not None and not is_rebasing(self.branch)
             self.branch = self._change(partial(_close_at, head.version, self.id), "close")
             if self.branch.last_version != head.version:
                 continue  # another publication was first
-            if self.own.snapshot().version == head.version:
+            if not has_later_commit(self.own, head.version):
                 return head
             if self.was_closed and self._landed_version() is not None:
                 return head

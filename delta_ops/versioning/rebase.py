@@ -4,9 +4,9 @@ The net changes of the branch become one commit that follows the latest version,
 branch. The new branch then gets the name of the old branch.
 
 1. One journal entry closes the branch, as a publication does, and adds the new branch. The new
-   branch has no name until the end, so readers do not see it, but vacuum keeps its files. The log
-   of the old branch is then listed again: each commit is either rebased, or its writer gets an
-   error.
+   branch has no name until the end, so readers do not see it, but vacuum keeps its files. The next
+   version of the old branch is then looked up, so each commit is either rebased, or its writer gets
+   an error.
 2. The commits of main since the base version are compared with the rows that the branch read.
 3. The new branch gets its commit.
 4. A second journal entry replaces the branch by the new branch. It is rejected if another call has
@@ -20,7 +20,6 @@ publication of the new branch would commit the same rows again.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -35,11 +34,9 @@ from delta_ops.errors import (
     PublishConflictError,
     TableBusyError,
     TableReplacedError,
-    VersionNotFoundError,
 )
 from delta_ops.events import OnEvent, ignore
 from delta_ops.log import DeltaLog, Snapshot, TableOrPlace, log_of
-from delta_ops.log.commit_file import Commit
 from delta_ops.log.refs.branches import REBASING, find_branch, is_rebasing
 from delta_ops.log.refs.journal import Change
 from delta_ops.log.refs.refs import Branch, Refs, refs_journal
@@ -51,6 +48,8 @@ from delta_ops.transaction.races.conflicts import find_conflict
 from delta_ops.versioning.branches import drop_branch, put_branch
 from delta_ops.versioning.net_changes import (
     branch_commits,
+    has_later_commit,
+    latest_of_branch,
     load_net_changes,
     stage_net_changes,
     validate_feed,
@@ -82,11 +81,11 @@ def rebase_branch(
         clock: Milliseconds since the Unix epoch.
 
     Raises:
-        PublishConflictError: Commits of main contradict the branch, which stays as it was.
+        PublishConflictError: Commits of main contradict the branch, or the log lacks some of these
+            commits. The branch stays as it was.
         InvalidRequestError: The branch was published, or its commits cannot be one commit, see
             `publish`.
-        VersionNotFoundError: There is no such branch, its base version cannot be read, or the
-            commits of main since then were deleted.
+        VersionNotFoundError: There is no such branch, or its base version cannot be read.
         TableBusyError: A publication of the branch has begun.
         TableReplacedError: The table or the branch was deleted.
         CommitConflictError: The branch got other commits in each attempt.
@@ -151,9 +150,9 @@ class _Rebase:
     def _close(self, own: DeltaLog) -> Snapshot:
         """Close the branch, add the new branch, and return the version to rebase."""
         for _ in range(_TURNS):
-            head = own.snapshot()
+            head = latest_of_branch(own)
             self._begin(head.version)
-            if own.snapshot().version == head.version:
+            if not has_later_commit(own, head.version):
                 return head
             self._give_up()
         raise CommitConflictError(
@@ -230,33 +229,23 @@ class _Rebase:
         """Reject the rebase if a commit of main since the base version contradicts the branch.
 
         Raises:
-            PublishConflictError: A commit does.
-            VersionNotFoundError: The commits were deleted.
+            PublishConflictError: A commit does, or the commits were deleted.
         """
-        earlier: list[Commit] = []
-        for commit in self._commits_of_main(base):
-            conflict = find_conflict(commit, ours.footprint, base, earlier)
-            if conflict is not None:
-                raise PublishConflictError(
-                    self.log.uri,
-                    conflict.version,
-                    conflict.reason,
-                    conflict.kind,
-                    conflict.evidence,
-                    self.branch.name,
-                    "Create another branch, and make the changes again",
-                )
-            earlier.append(commit)
-
-    def _commits_of_main(self, base: Snapshot) -> Sequence[Commit]:
         commits = list(self.log.commits(base.version + 1, self.latest.version))
         if len(commits) != self.latest.version - base.version:
-            raise VersionNotFoundError(
-                self.log.uri,
-                f"version {base.version + 1}",
-                "the log was cleaned up since the branch began; create another branch",
-            )
-        return commits
+            reason = "commits before it were cleaned up, so their changes are unknown"
+            raise self._conflict(self.latest.version, reason)
+        for number, commit in enumerate(commits):
+            found = find_conflict(commit, ours.footprint, base, commits[:number])
+            if found is not None:
+                raise self._conflict(found.version, found.reason, found.kind, found.evidence)
+
+    def _conflict(
+        self, version: int, reason: str, kind: str = "", evidence: tuple[str, ...] = ()
+    ) -> PublishConflictError:
+        cure = "Create another branch, and make the changes again"
+        name = self.branch.name
+        return PublishConflictError(self.log.uri, version, reason, kind, evidence, name, cure)
 
     def _replace(self) -> Branch:
         """Give the name of the branch to the new branch."""

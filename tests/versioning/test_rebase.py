@@ -23,10 +23,12 @@ from delta_ops.errors import (
     VersionNotFoundError,
 )
 from delta_ops.log.refs.refs import refs_journal
-from delta_ops.maintenance import clean_up_log, optimize, vacuum
+from delta_ops.maintenance import clean_up_log, create_checkpoint, optimize, vacuum
 from delta_ops.storage import open_storage
 from delta_ops.versioning import (
+    create_anchor,
     create_branch,
+    create_tag,
     delete_branch,
     list_branches,
     open_branch,
@@ -133,6 +135,18 @@ def test_a_commit_that_contradicts_the_branch_leaves_it_as_it_was(
     assert refs_journal(log.storage).load().state == before
     da.write(handle, rows_of(11))
     assert ids(log, ref="branch:x") == [2, 3, 10, 11]
+
+
+def test_a_branch_whose_commits_of_main_are_gone_is_not_rebased(log: DeltaLog) -> None:
+    create_tag(log, "old", 0)
+    create_anchor(log, "tag:old")
+    da.write(log, rows_of(30))
+    create_checkpoint(log)
+    for version in (0, 1):  # as another engine cleans up
+        Path(log.uri, f"_delta_log/{version:020}.json").unlink()
+    with pytest.raises(PublishConflictError, match="their changes are unknown"):
+        rebase_branch(log, "x")
+    assert ids(log, ref="branch:x") == [2, 3, 10]
 
 
 def test_the_reads_of_a_branch_count_after_a_rebase(log: DeltaLog) -> None:

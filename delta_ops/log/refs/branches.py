@@ -9,7 +9,7 @@ those of main, so publishing moves no data.
    without an entry belongs to a deleted branch.
 2. A commit looks at the journal before and after it creates its file. If the branch was deleted or
    closed in between, the committer gets an error.
-3. A publication closes the branch in the journal, then lists its log once more. So each commit is
+3. A publication closes the branch in the journal, then looks up its next version. So each commit is
    either published, or its committer gets an error; see `versioning.publish`. A rebase does the
    same; see `versioning.rebase`.
 """
