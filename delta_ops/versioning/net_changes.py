@@ -69,7 +69,7 @@ class _Touched:
     last: FileAction
 
 
-def latest_of_branch(own: DeltaLog) -> Snapshot:
+def load_branch_head(own: DeltaLog) -> Snapshot:
     """The latest version of a branch, with commits that a listing does not show yet.
 
     Args:

@@ -55,7 +55,7 @@ from delta_ops.versioning.net_changes import (
     NetChanges,
     branch_commits,
     has_later_commit,
-    latest_of_branch,
+    load_branch_head,
     load_net_changes,
     stage_net_changes,
     validate_feed,
@@ -205,7 +205,7 @@ class _Publication:
             if self.branch.published_version is not None:
                 return None
             last = self.branch.last_version
-            head = latest_of_branch(self.own) if last is None else self.own.snapshot(last)
+            head = load_branch_head(self.own) if last is None else self.own.snapshot(last)
             self._validate_expected(head.version)
             has_later = has_later_commit(self.own, head.version)
             if head.version == self.branch.base_version and not has_later:

@@ -49,7 +49,7 @@ from delta_ops.versioning.branches import drop_branch, put_branch
 from delta_ops.versioning.net_changes import (
     branch_commits,
     has_later_commit,
-    latest_of_branch,
+    load_branch_head,
     load_net_changes,
     stage_net_changes,
     validate_feed,
@@ -150,7 +150,7 @@ class _Rebase:
     def _close(self, own: DeltaLog) -> Snapshot:
         """Close the branch, add the new branch, and return the version to rebase."""
         for _ in range(_TURNS):
-            head = latest_of_branch(own)
+            head = load_branch_head(own)
             self._begin(head.version)
             if not has_later_commit(own, head.version):
                 return head
