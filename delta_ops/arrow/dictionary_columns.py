@@ -123,10 +123,10 @@ def drop_unused_strings(rows: pa.Table) -> pa.Table:
     Otherwise a file would keep the strings of deleted rows. And Arrow writes dictionaries as they
     are, with wrong indices if a string occurs twice.
     """
-    for place, field in enumerate(rows.schema):
-        if is_encoded(field.type):
-            rows = rows.set_column(place, field, _tidy(rows.column(place)))
-    return rows
+    if not any(map(is_encoded, rows.schema.types)):
+        return rows
+    columns = [_tidy(each) if is_encoded(each.type) else each for each in rows.columns]
+    return pa.Table.from_arrays(columns, schema=rows.schema)
 
 
 def _tidy(column: pa.ChunkedArray) -> pa.Array:

@@ -12,7 +12,7 @@ import pytest
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
-from delta_ops.arrow.write.file_form import find_incompressible
+from delta_ops.arrow.write.file_form import find_incompressible, leaf_paths
 from tests.support.tables import rows, rows_by_deltalake
 
 ROWS = 10_000
@@ -34,11 +34,14 @@ def numbers(*, with_nulls: bool = False) -> pa.Table:
     )
 
 
-def codecs_of(path: Path) -> dict[str, str]:
+def chunks_of(path: Path) -> list[pq.ColumnChunkMetaData]:
     (add,) = DeltaLog(path).snapshot().add_files()
     group = pq.read_metadata(path / add.path).row_group(0)
-    columns = [group.column(i) for i in range(group.num_columns)]
-    return {each.path_in_schema: each.compression for each in columns}
+    return [group.column(i) for i in range(group.num_columns)]
+
+
+def codecs_of(path: Path) -> dict[str, str]:
+    return {each.path_in_schema: each.compression for each in chunks_of(path)}
 
 
 @pytest.mark.parametrize("with_nulls", [False, True])
@@ -100,6 +103,38 @@ def test_columns_of_every_type_are_judged(data_type: pa.DataType) -> None:
     }
     found = find_incompressible(pa.table(columns), range(len(columns)), "zstd")
     assert found == [0, 1]
+
+
+@pytest.mark.parametrize("mode", ["none", "name"])
+def test_each_leaf_of_a_nested_column_is_judged(tmp_path: Path, mode: str) -> None:
+    chance = random.Random(0)
+    measured = pa.array([chance.random() for _ in range(2 * ROWS)])
+    few = pa.array([f"color {i % 5}" for i in range(2 * ROWS)])
+    ends = pa.array(range(0, 2 * ROWS + 1, 2), pa.int32())
+    table = pa.table(
+        {
+            "list": pa.ListArray.from_arrays(ends, measured),
+            "struct": pa.StructArray.from_arrays(
+                [measured[:ROWS], few[:ROWS], pa.array(range(ROWS))], ["x", "s", "id"]
+            ),
+            "map": pa.MapArray.from_arrays(ends, few, measured),
+        }
+    )
+    da.write(tmp_path, table, configuration={"delta.columnMapping.mode": mode})
+    found = [(each.compression, each.has_dictionary_page) for each in chunks_of(tmp_path)]
+    drawn, repeated, unique = ("UNCOMPRESSED", False), ("ZSTD", True), ("ZSTD", False)
+    assert found == [drawn, drawn, repeated, unique, repeated, drawn]
+    assert da.to_table(tmp_path).equals(table)
+
+
+def test_the_paths_of_leaves_are_those_of_the_footer() -> None:
+    inner = pa.struct([("a", pa.map_(pa.string(), pa.list_(pa.int32()))), ("b.c", pa.string())])
+    schema = pa.schema([("id", pa.int64()), ("l", pa.list_(pa.list_(inner))), ("s", inner)])
+    content = pa.BufferOutputStream()
+    pq.write_table(schema.empty_table(), content)
+    stored = pq.read_metadata(pa.BufferReader(content.getvalue())).schema
+    paths = [path for each in schema for path in leaf_paths(each.name, each.type)]
+    assert paths == [stored.column(i).path for i in range(len(stored))]
 
 
 def test_a_file_without_rows_is_judged() -> None:

@@ -24,8 +24,8 @@ _PAGE_BYTES, _OF_DICTIONARY = 2, 7
 _NUM_VALUES = 1
 MANY_ROWS = 1 << 14
 """In smaller row groups, decoding strings later takes as long as reading them plain."""
-SOME_ROWS = 1 << 10
-"""In smaller row groups, two openings of the file take longer than looking up its strings."""
+SOME_ROWS = 1 << 12
+"""In smaller row groups, handling a dictionary takes longer than looking up its strings."""
 _WITHOUT_REPEATS = ("parquet-cpp-arrow version", "parquet-mr version", "parquet-rs version")
 """Writers whose dictionaries have no duplicates: with duplicates, Arrow gives wrong indices."""
 _NUMBER_BYTES = 3

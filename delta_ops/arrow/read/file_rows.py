@@ -38,9 +38,9 @@ _BATCH_BYTES = 16 << 20
 _VALUE_BYTES = 8
 """Approximate size of a value in a batch, even if it is smaller in the file."""
 _BATCH_ROWS = 1 << 17
-_LEAST_ROWS, _WIDE_BYTES = 1 << 12, 64 << 20
-"""Minimum rows of a batch, as long as their values stay below this size: with very many columns, a
-batch costs more than its rows."""
+_LEAST_ROWS, _LEAST_COLUMN_BYTES, _WIDE_BYTES = 1 << 12, 32 << 10, 64 << 20
+"""Minimum rows of a batch, as long as they stay below this size for each column, and for all: with
+very many columns, a batch costs more than its rows."""
 _SMALL_BYTES = 1 << 20
 """For files up to this size it is acceptable to read some columns twice."""
 _LARGE_GROUP_BYTES = 32 << 20
@@ -227,9 +227,10 @@ def _bytes_of_chunks(
 def _rows_of_bytes(row_bytes: int, leaves: Sequence[int]) -> int:
     """Return the number of rows of a batch."""
     # Equal numbers take almost no space in a file, but full size in a batch.
-    decoded_bytes = max(_VALUE_BYTES * len(leaves), 1)
-    of_values = max(_BATCH_BYTES // decoded_bytes, min(_LEAST_ROWS, _WIDE_BYTES // decoded_bytes))
-    return max(1, min(_BATCH_ROWS, of_values, _BATCH_BYTES // max(row_bytes, 1)))
+    decoded_bytes = max(_VALUE_BYTES * len(leaves), row_bytes, 1)
+    wide_bytes = min(_WIDE_BYTES, _LEAST_COLUMN_BYTES * len(leaves))
+    least_rows = min(_LEAST_ROWS, wide_bytes // decoded_bytes)
+    return max(1, min(_BATCH_ROWS, max(_BATCH_BYTES // decoded_bytes, least_rows)))
 
 
 def open_parquet(

@@ -25,6 +25,8 @@ from delta_ops.protocol.table_definition import validate
 from delta_ops.transaction import RewriteGroup, Staged
 
 _LEAST_ROW_GROUP_BYTES = 1 << 20
+_LEAST_COLUMN_BYTES = 32 << 10
+"""With very many columns, a row group costs more than its rows."""
 _NEIGHBOURS_ROWS, _NEIGHBOURS_BYTES = 262_144, 8 << 20
 """Approximate limits of a row group when several threads hold one each. Sorted rows take more space
 in such row groups."""
@@ -55,17 +57,18 @@ def rewrite(snapshot: Snapshot, group: RewriteGroup, *, memory_bytes: int = MEMO
     file_schema = arrow_schema_from_schema(stored.data_schema)
     writer = DataFileWriter(snapshot.storage, file_schema, stored, snapshot.clustering_columns)
     partition_values = _partition_values(snapshot, group)
+    names = file_schema.names
 
     def write_file(batches: Iterable[pa.RecordBatch]) -> AddFile:
         # Each file holds two row groups: one is encoded while the other is read.
-        most_bytes = max(memory_bytes // 8, _LEAST_ROW_GROUP_BYTES)
+        wide_bytes = min(_LEAST_COLUMN_BYTES * len(names), memory_bytes // 4)
+        most_bytes = max(memory_bytes // 8, wide_bytes, _LEAST_ROW_GROUP_BYTES)
         if group.order is None:
             groups = row_groups(batches, most_bytes, _NEIGHBOURS_ROWS, _NEIGHBOURS_BYTES)
         else:
             groups = row_groups(batches, most_bytes)
         return writer.write(groups, partition_values, data_change=False)
 
-    names = file_schema.names
     # Giving memory back takes time, since its pages are requested again. A sorted rewrite holds all
     # rows anyway.
     returns_memory = group.order is None or memory_bytes < MEMORY_BYTES

@@ -1,24 +1,26 @@
 """File form: choose how to encode a data file by its first rows.
 
-Only columns with repeated values get a dictionary. Arrow would start a dictionary for every column
-and drop it when it becomes too large, which takes time and leaves a larger file. Numbers that look
-random, such as measurements with many digits, are not compressed: compression would save no space
-and take time in each read and write. Small files get a fast codec, and no dictionary if they have
-few rows.
+Only leaves with repeated values get a dictionary. A leaf is a column, or a field, element, key or
+value of a nested column. Arrow would start a dictionary for every leaf and drop it when it becomes
+too large, which takes time and leaves a larger file. Numbers that look random, such as measurements
+with many digits, are not compressed: compression would save no space and take time in each read and
+write. Small files get a fast codec, and no dictionary if they have few rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from inspect import signature
-from itertools import count
-from typing import NamedTuple
+from itertools import accumulate, chain, count
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+import pyarrow.types as pt
 
 from delta_ops.arrow.dictionary_columns import is_encoded, schema_with_dictionaries
+from delta_ops.arrow.nesting import entries
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.arrow_values import numpy_of, scalar
 from delta_ops.protocol.bloom_filters import FALSE_POSITIVES, filtered_columns
@@ -43,10 +45,14 @@ columns, each check searches for the used strings; plain strings of any length w
 page."""
 MANY_ROWS = 4096
 """With fewer rows, a dictionary is cheap, and a sample would not be reliable."""
+_LARGE_BYTES, _LEAST_SAMPLED_ROWS = 1 << 20, 1024
+"""Fewer rows are sampled too if they are large: many columns, or long strings."""
 _SAMPLED_SHARE, _MOST_SAMPLED = 8, 4096
 """A sample has an eighth of the rows, up to a maximum."""
 _MOST_REPEATED = 0.95
 """If the share of distinct values in a sample is this high, a dictionary does not pay."""
+_RUNS = 16
+"""Number of runs of rows that make up the sample of a column of variable size."""
 _COMPRESSED_ROWS = 2048
 """Rows of a sample at the beginning, and as many in the middle."""
 _HARDLY_SMALLER = 0.9
@@ -63,24 +69,26 @@ class FileForm(NamedTuple):
     """The columns by their names in files; dictionary-encoded where the rows are."""
     at_once: int
     """See `_MOST_AT_ONCE`."""
+    leaves: Sequence[str]
+    """The paths of the leaf columns, by their names in files."""
     dictionaries: bool | Sequence[str] = True
-    """Columns with a dictionary, by their names in files; True means all."""
+    """Leaves with a dictionary; True means all."""
     uncompressed: Collection[str] = ()
-    """Columns without compression, by their names in files."""
+    """Leaves without compression."""
     bloom_filters: Mapping[str, Mapping[str, float]] | None = None
     """Settings of Arrow by the path of each column with a Bloom filter; None: no filters."""
 
     @property
     def codecs(self) -> str | dict[str, str]:
-        """The codecs of all columns, in Arrow's format."""
+        """The codecs of all leaves, in Arrow's format."""
         codec = _ARROW_CODECS.get(self.codec, self.codec)
         if not self.uncompressed:
             return codec
-        return {each: "none" if each in self.uncompressed else codec for each in self.schema.names}
+        return {each: "none" if each in self.uncompressed else codec for each in self.leaves}
 
 
 class _Choice(NamedTuple):
-    """Columns by their positions."""
+    """Leaves by their positions."""
 
     dictionaries: list[int]
     uncompressed: list[int]
@@ -101,7 +109,9 @@ class FormChooser:
         self._codec = definition.properties.compression_codec
         self._is_chosen = CODEC_PROPERTY in definition.metadata.configuration
         self._schema, self._stored = file_schema, stored
-        self._is_nested = any(pa.types.is_nested(each.type) for each in file_schema)
+        self._leaves = [path for each in stored for path in leaf_paths(each.name, each.type)]
+        starts = accumulate((_num_leaves(each.type) for each in file_schema), initial=0)
+        *self._firsts, self._leaf_count = starts
         self._bloom_filters = [".".join(path) for path in filtered_columns(definition)]
         if self._bloom_filters and not WRITES_BLOOM_FILTERS:
             raise InvalidRequestError(
@@ -120,14 +130,17 @@ class FormChooser:
             codec=self._codec_of(num_bytes),
             schema=schema_with_dictionaries(self._stored, [*rows.schema.types, *of_one_value]),
             at_once=_values_at_once(rows),
+            leaves=self._leaves,
             bloom_filters=self._filters_of(len(rows)),
         )
-        if self._is_nested or len(rows) < MANY_ROWS:
+        is_large = num_bytes >= _LARGE_BYTES and len(rows) >= _LEAST_SAMPLED_ROWS
+        if len(rows) < MANY_ROWS and not is_large:
             return form
         choice = self._choose(rows, form.codec)
-        last = range(len(self._schema), len(self._stored))
-        encoded = [i for i, each in enumerate(rows.schema.types) if is_encoded(each)]
-        chosen, names = {*choice.dictionaries, *encoded, *last}, self._stored.names
+        last = range(self._leaf_count, len(self._leaves))
+        types = zip(self._firsts, rows.schema.types, strict=True)
+        encoded = [first for first, each in types if is_encoded(each)]
+        chosen, names = {*choice.dictionaries, *encoded, *last}, self._leaves
         # Check each file again: a compressible column without compression would be much larger.
         candidates = (i for i in choice.uncompressed if i not in chosen)
         return form._replace(
@@ -140,7 +153,7 @@ class FormChooser:
         number = next(self._large_files)
         if number % _ALIKE_FILES == 0 or self._choice is None:
             dictionaries = choose_dictionaries(rows)
-            others = () if self._is_chosen else {*range(rows.num_columns)} - {*dictionaries}
+            others = () if self._is_chosen else {*range(self._leaf_count)} - {*dictionaries}
             uncompressed = find_incompressible(rows, sorted(others), codec)
             self._choice = _Choice(dictionaries, uncompressed)
         return self._choice
@@ -151,6 +164,7 @@ class FormChooser:
             self._codec_of(num_bytes),
             self._stored,
             _FEW_AT_ONCE,
+            self._leaves,
             num_rows > _TINY_ROWS,
             bloom_filters=self._filters_of(num_rows),
         )
@@ -173,26 +187,37 @@ def _values_at_once(rows: pa.Table) -> int:
     types = rows.schema.types
     if not any(map(is_encoded, types)):
         return _FEW_AT_ONCE
-    has_others = any(not is_encoded(each) and not pa.types.is_primitive(each) for each in types)
+    has_others = any(not is_encoded(each) and not pt.is_primitive(each) for each in types)
     return _MANY_AT_ONCE if has_others else _MOST_AT_ONCE
 
 
 def choose_dictionaries(rows: pa.Table) -> list[int]:
-    """Return the positions of the columns to write with a dictionary.
+    """Return the positions of the leaves to write with a dictionary.
 
     Args:
-        rows: At least `MANY_ROWS` first rows of a file, without nested columns. Dictionary
-            columns stay encoded.
+        rows: First rows of a file, at least a thousand. Dictionary columns stay encoded.
     """
     num_sampled = min(len(rows) // _SAMPLED_SHARE, _MOST_SAMPLED)
     places = pc.multiply(pa.arange(0, num_sampled), scalar(len(rows) // num_sampled))
     # In sorted rows, distant rows differ and neighbours repeat: check both.
 
-    def pays(column: pa.ChunkedArray) -> bool:
-        samples = column.take(places), column.slice(0, num_sampled)
-        return is_encoded(column.type) or any(map(_repeats, samples))
+    def paying(column: pa.ChunkedArray) -> list[bool]:
+        if is_encoded(column.type):
+            return [True]
+        is_fixed = pt.is_primitive(column.type)
+        spread = column.take(places) if is_fixed else _spread_runs(column, num_sampled)
+        samples = zip(_leaves(spread), _leaves(column.slice(0, num_sampled)), strict=True)
+        return [any(map(_repeats, of_leaf)) for of_leaf in samples]
 
-    return [i for i, column in enumerate(rows.columns) if pays(column)]
+    leaves = chain.from_iterable(map(paying, rows.columns))
+    return [i for i, pays in enumerate(leaves) if pays]
+
+
+def _spread_runs(column: pa.ChunkedArray, num_sampled: int) -> pa.ChunkedArray:
+    """Return short runs of rows: Arrow would copy all strings or lists to take single rows."""
+    length, step = max(num_sampled // _RUNS, 1), max(len(column) // _RUNS, 1)
+    runs = (column.slice(start, length) for start in range(0, len(column), step))
+    return pa.chunked_array([chunk for run in runs for chunk in run.chunks], column.type)
 
 
 def _repeats(values: pa.ChunkedArray) -> bool:
@@ -201,26 +226,80 @@ def _repeats(values: pa.ChunkedArray) -> bool:
 
 
 def find_incompressible(rows: pa.Table, places: Iterable[int], codec: str) -> list[int]:
-    """Find columns of numbers that a codec hardly compresses.
+    """Find leaves of numbers that a codec hardly compresses.
 
     Args:
-        rows: At least `MANY_ROWS` first rows of a file.
-        places: The positions of the columns to check.
+        rows: First rows of a file.
+        places: The positions of the leaves to check.
         codec: Arrow's name of the codec.
 
     Returns:
-        The positions of these columns.
+        The positions of these leaves.
     """
-    return [i for i in places if _is_incompressible(rows.column(i), codec)]
+    wanted = {*places}
+    found, first = [], 0
+    for column in rows.columns:
+        leaves = range(first, first := first + _num_leaves(column.type))
+        if wanted.isdisjoint(leaves):
+            continue
+        slices = (column.slice(start, _COMPRESSED_ROWS) for start in (0, len(column) // 2))
+        samples = zip(leaves, *map(_leaves, slices), strict=True)
+        found += [
+            i for i, *of_leaf in samples if i in wanted and _are_incompressible(of_leaf, codec)
+        ]
+    return found
 
 
-def _is_incompressible(column: pa.ChunkedArray, codec: str) -> bool:
-    if not pa.types.is_primitive(column.type) or column.type.bit_width < _LEAST_BITS:
+def _are_incompressible(samples: Sequence[pa.ChunkedArray], codec: str) -> bool:
+    data_type = samples[0].type
+    if not pt.is_primitive(data_type) or data_type.bit_width < _LEAST_BITS:
         return False
-    samples = (column.slice(start, _COMPRESSED_ROWS) for start in (0, len(column) // 2))
-    chunks = [chunk for each in samples for chunk in each.drop_null().chunks]
-    values = pa.concat_arrays(chunks or [pa.nulls(0, column.type)])
-    as_bytes = values.view(pa.int64() if column.type.bit_width > _LEAST_BITS else pa.int32())
+    few = (each.slice(0, _COMPRESSED_ROWS) for each in samples)
+    chunks = [chunk for each in few for chunk in each.drop_null().chunks]
+    values = pa.concat_arrays(chunks or [pa.nulls(0, data_type)])
+    as_bytes = values.view(pa.int64() if data_type.bit_width > _LEAST_BITS else pa.int32())
     content = numpy_of(as_bytes).tobytes()
     compressed = pa.compress(content, codec=codec, asbytes=True)
     return len(compressed) > _HARDLY_SMALLER * len(content) > 0
+
+
+def leaf_paths(name: str, data_type: pa.DataType) -> list[str]:
+    """Return the paths of a column's leaves in a Parquet file that Arrow writes."""
+    if pt.is_struct(data_type):
+        return [path for each in data_type for path in leaf_paths(f"{name}.{each.name}", each.type)]
+    if pt.is_map(data_type):
+        key, value = (f"{name}.key_value.{part}" for part in ("key", "value"))
+        return [*leaf_paths(key, data_type.key_type), *leaf_paths(value, data_type.item_type)]
+    if pt.is_list(data_type):
+        return leaf_paths(f"{name}.list.element", data_type.value_type)
+    return [name]
+
+
+def _num_leaves(data_type: pa.DataType) -> int:
+    return len(leaf_paths("", data_type)) if pt.is_nested(data_type) else 1
+
+
+def _is_nested(column: pa.ChunkedArray) -> bool:
+    return bool(pt.is_nested(column.type))
+
+
+def _leaves(column: pa.ChunkedArray) -> Sequence[pa.ChunkedArray]:
+    """Return the values of each leaf of a column."""
+    if not _is_nested(column):
+        return [column]
+    chunks = column.chunks or [pa.nulls(0, column.type)]
+    return [pa.chunked_array(of_leaf) for of_leaf in zip(*map(_leaf_arrays, chunks), strict=True)]
+
+
+def _leaf_arrays(array: Any) -> Iterator[pa.Array]:
+    if pt.is_struct(array.type):
+        members = array.flatten()
+    elif pt.is_map(array.type):
+        members = entries(array).flatten().flatten()
+    elif pt.is_list(array.type):
+        members = [array.flatten()]
+    else:
+        yield array
+        return
+    for member in members:
+        yield from _leaf_arrays(member)

@@ -45,6 +45,9 @@ _HELD_BYTES = MEMORY_BYTES // 3
 """Approximate bytes of rows in memory per thread, for a group of any size."""
 _SAMPLE_BYTES, _SAMPLED_SHARE = 4 << 20, 16
 """A sample has at most these bytes, and at most a sixteenth of its partition."""
+_ASSUMED_BYTES_PER_BYTE = 0.8
+"""For several groups of files that are too large or too few for a sample: a file that is a quarter
+larger than the target does less harm than outputs that are rewritten to fit together."""
 _LEAST_BYTES_PER_BYTE = 0.5
 """A file is at most this much smaller than planned, or larger by the inverse."""
 
@@ -130,7 +133,10 @@ class Rewriting:
         self.loose = list(loose.values())
 
     def _measure_ratio(self, plan: OptimizePlan) -> float:
-        """Bytes of output per byte of input, by a sample; 1 if no partition has several groups."""
+        """Bytes of output per byte of input, by a sample if possible.
+
+        It is 1 if no partition has several groups.
+        """
         by_partition: dict[frozenset[tuple[str, str | None]], list[RewriteGroup]] = {}
         for group in plan.groups:
             if len(group.files) > 1:
@@ -142,7 +148,7 @@ class Rewriting:
         largest = max(several, key=lambda groups: sum(group.size_bytes for group in groups))
         sample = _sample([add for group in largest for add in group.files])
         if len(sample) < 2:
-            return 1.0
+            return _ASSUMED_BYTES_PER_BYTE
         size = sum(add.size for add in sample)
         group = RewriteGroup(files=sample, target_size_bytes=size)
         staged = self._rewrite(group, self._rewrite_files)
