@@ -24,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.open_table import run
+from benchmarks.ratios import LIBRARY_GOAL, Ratio, record_ratio
 
 BATCH_ROWS = 65_536
 READ = """
@@ -100,6 +101,10 @@ def measure(
         who: [statistics.median(one) for one in zip(*each, strict=True)]
         for who, each in found.items()
     }
+    for peer in ("deltalake", "deltalake, snappy"):
+        figures = zip(("s", "s of CPU"), medians["delta_ops"], medians[peer], strict=False)
+        for unit, mine, other in figures:
+            record_ratio(Ratio(f"arrow_writes: {name}, {peer}", mine, other, unit, LIBRARY_GOAL))
     lines = []
     for who, theirs in medians.items():
         s, cpu_s, mb, num_bytes = theirs

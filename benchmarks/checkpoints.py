@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.open_table import adds, make_table
+from benchmarks.ratios import Ratio, record_ratio
 from delta_ops import DeltaLog
 from delta_ops.log.commit_file import create_commit
 from delta_ops.maintenance import create_checkpoint
@@ -148,6 +149,7 @@ def rounds(
 
 
 def report(name: str, ours: Run, other: Run) -> None:
+    record_ratio(Ratio(f"checkpoints: {name}", ours.seconds, other.seconds))
     times, memory = other.seconds / ours.seconds, ours.peak_mb / other.peak_mb
     print(
         f"| {name} | {ours.seconds:.2f} | {other.seconds:.2f} | {times:.1f} | "

@@ -22,6 +22,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from benchmarks.ratios import Ratio, record_ratio
+
 INTERVAL = {"delta.checkpointInterval": "10"}
 ROWS = 100
 CHILD = """
@@ -146,6 +148,8 @@ def render_markdown(report: dict[str, dict[str, float]]) -> str:
         f"{of['worst_ms']:.0f} | {of['retries']:.0f} |"
         for name, of in report.items()
     ]
+    ms = (1000 / report[side]["commits_per_s"] for side in ("delta_ops", "deltalake"))
+    record_ratio(Ratio("contention: a commit", *ms, "ms"))
     ratio = report["delta_ops"]["commits_per_s"] / report["deltalake"]["commits_per_s"]
     lines.append(f"\ndelta_ops commits {ratio:.1f} times as often.")
     return "\n".join(lines)

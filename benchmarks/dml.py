@@ -27,6 +27,7 @@ import pyarrow.parquet as pq
 
 import delta_ops.arrow as da
 from benchmarks.open_table import run
+from benchmarks.ratios import Ratio, record_ratio
 from delta_ops import DeltaLog, begin
 from delta_ops.ddl import set_properties
 from delta_ops.protocol.schema.arrow_types import schema_from_arrow
@@ -194,6 +195,8 @@ def report(
     for way, each in found.items():
         medians = [statistics.median(one) for one in zip(*each, strict=True)]
         first = first or medians
+        if way.startswith("ours"):
+            record_ratio(Ratio(f"dml: {name}, {way}", medians[0], first[0]))
         ratios = [f"{mine / theirs:.2f}" for mine, theirs in zip(medians, first, strict=True)]
         s, cpu_s, mb, num_bytes = medians
         print(

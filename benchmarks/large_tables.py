@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.open_table import actions, adds
+from benchmarks.ratios import Ratio, record_ratio
 from delta_ops import DeltaLog
 from delta_ops.log.checkpoint_write.write import write_checkpoint
 from delta_ops.log.commit_file import create_commit
@@ -339,6 +340,7 @@ def measure(
         assert {runs[at].answer for side in found.values() for runs in side} == {ours.answer}, step
         cpu = [_median([runs[at] for runs in each]).cpu_seconds for each in halves if each]
         cpu.append(ours.cpu_seconds)
+        record_ratio(Ratio(f"large_tables: {step.name}", ours.seconds, peer.seconds))
         report[step.name] = {
             "delta_ops_s": round(ours.seconds, 2),
             "deltalake_s": round(peer.seconds, 2),

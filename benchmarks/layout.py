@@ -28,6 +28,7 @@ import pyarrow as pa
 
 import delta_ops.arrow as da
 from benchmarks.open_table import WITHOUT_PANDAS
+from benchmarks.ratios import Ratio, record_ratio
 from delta_ops import DeltaLog, begin, col
 from delta_ops.protocol.predicate import Predicate
 
@@ -163,6 +164,7 @@ def filters() -> list[Predicate]:
 def render_markdown(report: dict[str, list[Run]]) -> str:
     lines = []
     for name, (ours, peer) in report.items():
+        record_ratio(Ratio(f"layout: {name}", ours.seconds, peer.seconds))
         lines += [f"{name}:", "", "| | delta_ops | deltalake | ratio |", "|---|---|---|---|"]
         rows = [*zip(("seconds", "peak memory, MB", "files", "MB", "files read by 100 filters"),
                      ours, peer, strict=True)]  # fmt: skip

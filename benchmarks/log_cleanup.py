@@ -23,6 +23,8 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
+from benchmarks.ratios import Ratio, record_ratio
+
 OLD_S = 60 * 86_400
 OURS = """
 from delta_ops import DeltaLog
@@ -137,6 +139,7 @@ def render_markdown(commits: int, found: dict[str, list[Run]]) -> str:
         for name, run in median.items()
     ]
     ours, peer = median["delta_ops"], median["deltalake"]
+    record_ratio(Ratio(f"log_cleanup: {commits:,} commits", ours.seconds, peer.seconds))
     lines += [
         "",
         f"delta_ops takes {ours.seconds / peer.seconds:.2f} of deltalake's time: it is "

@@ -23,6 +23,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from benchmarks.ratios import GOAL, Ratio, record_ratio
 from delta_ops import DeltaLog
 from delta_ops.log.checkpoint_write.write import write_checkpoint
 from delta_ops.log.commit_file import create_commit
@@ -83,6 +84,7 @@ class Case:
     make: Callable[[Path], None]
     ours: str = LIST_OURS
     peer: str = LIST_PEER
+    goal: float = GOAL
 
 
 def main() -> None:
@@ -105,6 +107,7 @@ def cases(files: int) -> list[Case]:
         Case(
             name=f"list {files:,} files of one checkpoint",
             make=lambda root: make_table(root, commits=10, files=files // 10, checkpoint=True),
+            goal=3.0,
         ),
         Case(
             name=f"list {files:,} files of 100 commits",
@@ -178,6 +181,7 @@ def measure(case: Case, folder: Path, rounds: int) -> dict[str, float]:
     (num_files,) = {count for of_one in found.values() for _, _, count in of_one}
     ours_s, peer_s = (statistics.median(s for s, _, _ in found[who]) for who in ("ours", "peer"))
     ours_mb, peer_mb = (statistics.median(m for _, m, _ in found[who]) for who in ("ours", "peer"))
+    record_ratio(Ratio(f"open_table: {case.name}", ours_s, peer_s, goal=case.goal))
     return {
         "files": num_files,
         "delta_ops_s": round(ours_s, 2),

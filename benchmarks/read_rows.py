@@ -25,6 +25,7 @@ import pyarrow as pa
 
 import delta_ops.arrow as da
 from benchmarks.open_table import run
+from benchmarks.ratios import LIBRARY_GOAL, Ratio, record_ratio
 from delta_ops import DeltaLog, begin
 from delta_ops.log.commit_file import create_commit
 from delta_ops.protocol.actions import Protocol
@@ -176,6 +177,7 @@ def report(root: Path, cases: Mapping[str, Sequence[str]], rounds: int) -> None:
         (ours_s, *peers_s), (ours_mb, *peers_mb) = (
             [statistics.median(each[i] for each in of_one) for of_one in found] for i in range(2)
         )
+        record_ratio(Ratio(f"read_rows: {name}", ours_s, min(peers_s), goal=LIBRARY_GOAL))
         cells = [f"{s:.2f} s, {mb:,.0f} MB" for s, mb in zip(peers_s, peers_mb, strict=True)]
         cells += [] if len(works) == 3 else ["-"]
         print(

@@ -11,6 +11,9 @@ less.
 delta_ops syncs each file and its directories before the commit names the file, and deltalake does
 not. The plain loop shows what this costs by itself: it writes the same files through pyarrow, with
 and without syncing them.
+
+"pyarrow alone" is what the Parquet library takes: `pyarrow.parquet` reads the files or writes the
+rows by its defaults and zstd, in plain loops, without a table, statistics or checks of values.
 """
 
 from __future__ import annotations
@@ -30,6 +33,8 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+
+from benchmarks.ratios import GOAL, MEMORY_GOAL, Ratio, record_ratio
 
 CHILD = """
 import json, os, sys, time
@@ -66,8 +71,37 @@ def sync(place):
     os.fsync(descriptor)
     os.close(descriptor)
 """
+ALONE = """
+import glob
+import pyarrow.parquet as pq
+pa.array([0])  # imports pandas, if it is installed
+"""
 LOAD = "\ngiven = rows()"
+WRITE_ALONE = "pq.write_table(given, table, compression='zstd')"
+READ_ALONE = """
+files = sorted(glob.glob(table + "/*.parquet"))
+pa.concat_tables([pq.read_table(file) for file in files])
+"""
+COMPACT_ALONE = """
+files = sorted(glob.glob(table + "/*.parquet"))
+total = sum(map(os.path.getsize, files))
+num_outputs = max(1, round(total / {target}))
+size = -(-len(files) // num_outputs)
+for first in range(0, len(files), size):
+    held = []
+    schema = pq.read_schema(files[first])
+    with pq.ParquetWriter(f"{{table}}/new-{{first}}", schema, compression="zstd") as writer:
+        for file in files[first : first + size]:
+            held.append(pq.read_table(file))
+            if sum(map(len, held)) >= 262_144:
+                writer.write_table(pa.concat_tables(held))
+                held = []
+        if held:
+            writer.write_table(pa.concat_tables(held))
+"""
 OLD_S = 1_000_000_000
+DEFAULT_TARGET = 128 << 20
+"""Of delta_ops; 100 MB in deltalake."""
 
 
 class Side(NamedTuple):
@@ -83,6 +117,8 @@ class Shape(NamedTuple):
     """Makes the rows of one write, for the scale."""
     ours: Side
     peer: Side
+    plain: Side | None = None
+    """The same by pyarrow alone."""
     commits: int = 0
     """Number of commits of these rows in the table beforehand."""
     partition_by: str | None = None
@@ -141,8 +177,10 @@ def shapes() -> Iterator[Shape]:
             f"write texts of {length:,} characters",
             lambda scale, n=length: text_rows(int(100_000_000 * scale) // n, n),  # type: ignore[misc]
         )
-    for label, target in (("the default size", ""), ("8 MB", "target_size=8 << 20")):
+    for label, target in (("the default size", 0), ("32 MB", 32 << 20), ("8 MB", 8 << 20)):
         yield compact_shape(f"compact 1,000 files to {label}", plain_rows, 1_000, target)
+    yield read_shape("read 1,000 files", plain_rows, 1_000)
+    yield write_shape("write 10,000,000 rows", plain_rows)
     yield Shape(
         name="vacuum dry run of 200,000 dead files",
         rows=lambda scale: partitioned_rows(int(200 * scale), 1),
@@ -175,28 +213,32 @@ def write_shape(name: str, rows: Callable[[float], pa.Table]) -> Shape:
         rows=rows,
         ours=Side(OURS + LOAD, "da.write(table, given)"),
         peer=Side(PEER + LOAD, "write_deltalake(table, given)"),
+        plain=Side(ALONE + LOAD, WRITE_ALONE),
     )
 
 
-def read_shape(name: str, rows: Callable[[float], pa.Table]) -> Shape:
-    return Shape(
-        name=name,
-        rows=rows,
-        commits=10,
-        ours=Side(OURS, "da.to_table(table)"),
-        peer=Side(PEER, "DeltaTable(table).to_pyarrow_table()"),
-    )
-
-
-def compact_shape(
-    name: str, rows: Callable[[float], pa.Table], files: int, target: str = ""
-) -> Shape:
+def read_shape(name: str, rows: Callable[[float], pa.Table], files: int = 10) -> Shape:
     return Shape(
         name=name,
         rows=rows,
         commits=files,
-        ours=Side(OURS, f"optimize(table, {target})"),
-        peer=Side(PEER, f"DeltaTable(table).optimize.compact({target})"),
+        ours=Side(OURS, "da.to_table(table)"),
+        peer=Side(PEER, "DeltaTable(table).to_pyarrow_table()"),
+        plain=Side(ALONE, READ_ALONE),
+    )
+
+
+def compact_shape(
+    name: str, rows: Callable[[float], pa.Table], files: int, target: int = 0
+) -> Shape:
+    option = f"target_size={target}" if target else ""
+    return Shape(
+        name=name,
+        rows=rows,
+        commits=files,
+        ours=Side(OURS, f"optimize(table, {option})"),
+        peer=Side(PEER, f"DeltaTable(table).optimize.compact({option})"),
+        plain=Side(ALONE, COMPACT_ALONE.format(target=target or DEFAULT_TARGET)),
     )
 
 
@@ -208,19 +250,35 @@ def measure(shape: Shape, folder: Path, scale: float, rounds: int) -> Iterator[s
     given = shape.changed(rows) if shape.changed else rows
     with pa.OSFile(str(source), "wb") as file, pa.ipc.new_stream(file, given.schema) as stream:
         stream.write_table(given)
-    found: tuple[list[list[float]], list[list[float]]] = ([], [])
+    sides = dict(zip(shape.sides, (shape.ours, shape.peer), strict=True))
+    if shape.plain:
+        sides["pyarrow alone"] = shape.plain
+    found: dict[str, list[list[float]]] = {who: [] for who in sides}
     for number in range(rounds):
-        for side in (0, 1) if number % 2 else (1, 0):
+        for who in sides if number % 2 else reversed(sides):
             table = folder / "table"
             if base.exists():
                 shutil.copytree(base, table, copy_function=shutil.copyfile)
-            found[side].append(run((shape.ours, shape.peer)[side], table, source))
+            found[who].append(run(sides[who], table, source))
             shutil.rmtree(table, ignore_errors=True)
-    ours, theirs = ([statistics.median(one) for one in zip(*each, strict=True)] for each in found)
-    ratios = " | ".join(f"{mine / other:.2f}" for mine, other in zip(ours, theirs, strict=True))
-    lines = ((shape.sides[0], ours, " | | "), (shape.sides[1], theirs, ratios))
-    for who, (took_s, cpu_s, mb), last in lines:
-        yield f"| {shape.name} | {who} | {took_s:.2f} s | {cpu_s:.2f} s | {mb:.0f} MB | {last} |"
+            table.unlink(missing_ok=True)
+    medians = {
+        who: [statistics.median(one) for one in zip(*each, strict=True)]
+        for who, each in found.items()
+    }
+    ours = medians[shape.sides[0]]
+    for who, figures in medians.items():
+        took_s, cpu_s, mb = figures
+        ratios = " | ".join(
+            f"{mine / other:.2f}" for mine, other in zip(ours, figures, strict=True)
+        )
+        shown = " | | " if figures is ours else ratios
+        yield f"| {shape.name} | {who} | {took_s:.2f} s | {cpu_s:.2f} s | {mb:.0f} MB | {shown} |"
+    if shape.sides[1] == "deltalake":
+        goals = (GOAL, GOAL, MEMORY_GOAL)
+        of_peer = zip(ours, medians["deltalake"], ("s", "s of CPU", "MB"), goals, strict=True)
+        for mine, other, unit, goal in of_peer:
+            record_ratio(Ratio(f"shapes: {shape.name}", mine, other, unit, goal))
 
 
 def run(side: Side, table: Path, source: Path) -> list[float]:
@@ -246,7 +304,7 @@ def make_table(root: Path, shape: Shape, rows: pa.Table) -> None:
                 file.touch()
                 os.utime(file, (OLD_S, OLD_S))
         return
-    size = len(rows) // shape.commits if "1,000 files" in shape.name else len(rows)
+    size = len(rows) // shape.commits if shape.commits > 10 else len(rows)
     da.write(root, rows.slice(0, size), partition_by=by)
     if shape.commits > 1:
         txn = begin(DeltaLog(root))

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.open_table import make_table
+from benchmarks.ratios import Ratio, record_ratio
 
 INTERVAL = 10
 PROPERTIES = {"delta.checkpointInterval": str(INTERVAL)}
@@ -108,6 +109,8 @@ def report_appends(folder: Path, number: int, rounds: int) -> None:
         "peak memory, MB",
     )
     print(f"{number:,} appends of a row:\n\n| | delta_ops | deltalake | ratio |\n|---|---|---|---|")
+    for row, of_ours, of_peer in zip(rows[1:], ours[1:], peer[1:], strict=True):
+        record_ratio(Ratio(f"small_appends: {row}", of_ours, of_peer, ""))
     for row, of_ours, of_peer in zip(rows, ours, peer, strict=True):
         print(f"| {row} | {of_ours:.1f} | {of_peer:.1f} | {of_ours / of_peer:.2f} |")
 

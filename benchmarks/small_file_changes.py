@@ -26,6 +26,7 @@ import pyarrow.parquet as pq
 import delta_ops.arrow as da
 from benchmarks.dml import OURS, PEER, TIMED, UPSERT, rows_of
 from benchmarks.open_table import run
+from benchmarks.ratios import Ratio, record_ratio
 from benchmarks.vacuum import Run
 from delta_ops import DeltaLog, begin
 from delta_ops.protocol.schema.arrow_types import schema_from_arrow
@@ -117,6 +118,10 @@ def run_once(root: Path, setup: str, call: str) -> Run:
 
 def row_of(name: str, medians: list[Run]) -> str:
     ours, peer = medians
+    record_ratio(Ratio(f"small_file_changes: {name}", ours.seconds, peer.seconds))
+    record_ratio(
+        Ratio(f"small_file_changes: {name}", ours.cpu_seconds, peer.cpu_seconds, "s of CPU")
+    )
     return (
         f"| {name} | {ours.seconds:.2f} | {peer.seconds:.2f} "
         f"| {peer.seconds / ours.seconds:.2f} "

@@ -34,6 +34,7 @@ if __name__ == "__main__":
 import pyarrow as pa
 
 import delta_ops.arrow as da
+from benchmarks.ratios import Ratio, record_ratio
 from benchmarks.spark_beside_delta_program import DAYS
 from delta_ops import DeltaLog
 from delta_ops.maintenance import create_checkpoint
@@ -141,6 +142,7 @@ def render_markdown(report: dict[str, Any]) -> str:
         "|---|---|---|---|",
     ]
     for name, (ours, peer) in report["cases"].items():
+        record_ratio(Ratio(f"spark_beside_delta: {name}", ours, peer))
         lines.append(f"| {name} | {ours} | {peer} | {round(ours / peer, 2)} |")
     return "\n".join(lines)
 

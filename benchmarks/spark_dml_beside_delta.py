@@ -22,6 +22,7 @@ from typing import Any
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from benchmarks.ratios import Ratio, record_ratio
 from benchmarks.spark_beside_delta import run_case, side
 
 CASES = (
@@ -83,6 +84,7 @@ def render_markdown(report: dict[str, Any]) -> str:
         "|---|---|---|---|",
     ]
     for name, (ours, peer) in report["cases"].items():
+        record_ratio(Ratio(f"spark_dml_beside_delta: {name}", ours, peer))
         lines.append(f"| {name} | {ours} | {peer} | {round(ours / peer, 2)} |")
     return "\n".join(lines)
 

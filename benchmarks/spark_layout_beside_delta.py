@@ -21,6 +21,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.layout import filters, make_table
+from benchmarks.ratios import Ratio, record_ratio
 from benchmarks.spark_beside_delta import run_case, side
 from delta_ops import DeltaLog
 
@@ -95,6 +96,7 @@ def render_markdown(report: dict[str, Any]) -> str:
     for name, figures in report["cases"].items():
         lines += ["", f"{name}:", "", "| | delta_ops | delta-spark | ratio |", "|---|---|---|---|"]
         for what, (ours, peer) in figures.items():
+            record_ratio(Ratio(f"spark_layout_beside_delta: {name}, {what}", ours, peer, ""))
             lines.append(f"| {what} | {ours:,} | {peer:,} | {round(ours / peer, 2)} |")
     return "\n".join(lines)
 

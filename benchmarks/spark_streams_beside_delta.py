@@ -27,6 +27,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import delta_ops.arrow as da
+from benchmarks.ratios import Ratio, record_ratio
 from benchmarks.spark_beside_delta import run_case, side
 from delta_ops import DeltaLog
 from delta_ops.maintenance import create_checkpoint
@@ -104,6 +105,7 @@ def render_markdown(report: dict[str, Any]) -> str:
         "|---|---|---|---|",
     ]
     for name, (ours, peer) in report["cases"].items():
+        record_ratio(Ratio(f"spark_streams_beside_delta: {name}", ours, peer))
         lines.append(f"| {name} | {ours} | {peer} | {round(ours / peer, 2)} |")
     return "\n".join(lines)
 

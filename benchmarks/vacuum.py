@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.open_table import actions
+from benchmarks.ratios import MEMORY_GOAL, Ratio, record_ratio
 from delta_ops import DeltaLog
 from delta_ops.log.checkpoint_write.write import write_checkpoint
 from delta_ops.log.commit_file import create_commit
@@ -231,6 +232,10 @@ def render_markdown(report: dict[str, dict[str, float]]) -> str:
         "requests of each | listings in flight |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
+    for name, of in report.items():
+        record_ratio(Ratio(f"vacuum: {name}", of["delta_ops_s"], of["deltalake_s"]))
+        memory = of["delta_ops_mb"], of["deltalake_mb"]
+        record_ratio(Ratio(f"vacuum: {name}", *memory, "MB", MEMORY_GOAL))
     lines += [
         f"| {name} | {of['delta_ops_s']} | {of['deltalake_s']} | {of['times_faster']} | "
         f"{of['delta_ops_cpu_s']}, {of['deltalake_cpu_s']} | "
