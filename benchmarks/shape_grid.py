@@ -151,7 +151,7 @@ def make_given(folder: Path, shape: Shape, scale: float) -> dict[str, object]:
 
     folder.mkdir()
     base = folder / "base"
-    rows = numbered(shape.rows(scale))
+    rows = number_rows(shape.rows(scale))
     size = -(-len(rows) // shape.num_files)
     by = list(shape.partition_by) or None
     da.write(base, rows.slice(0, size), partition_by=by, configuration=dict(shape.properties))
@@ -174,7 +174,7 @@ def make_given(folder: Path, shape: Shape, scale: float) -> dict[str, object]:
     }
 
 
-def numbered(rows: pa.Table) -> pa.Table:
+def number_rows(rows: pa.Table) -> pa.Table:
     """Add `id`, which ascends, `k`, one of fifty numbers in each file, and a number `x`."""
     ids = np.arange(len(rows))
     kept = rows.drop_columns([name for name in ("id", "k", "x") if name in rows.column_names])

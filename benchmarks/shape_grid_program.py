@@ -38,7 +38,7 @@ class Given(NamedTuple):
 
 
 class Work(NamedTuple):
-    """What an operation gets."""
+    """The arguments of an operation."""
 
     table: str
     rows: pa.Table

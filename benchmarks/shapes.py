@@ -101,7 +101,7 @@ for first in range(0, len(files), size):
 """
 OLD_S = 1_000_000_000
 DEFAULT_TARGET = 128 << 20
-"""Of delta_ops; 100 MB in deltalake."""
+"""The default of delta_ops; deltalake has 100 MB."""
 
 
 class Side(NamedTuple):
