@@ -15,8 +15,9 @@ from delta_ops.errors import (
     TableNotFoundError,
     VersionNotFoundError,
 )
-from delta_ops.log.commit_file import Commit, read_commit_if_there
+from delta_ops.log.commit_file import Commit
 from delta_ops.log.history.history import HistoryEntry, load_history
+from delta_ops.log.history.logged_commits import LoggedCommit, read_in_groups
 from delta_ops.log.history.time_travel import version_at
 from delta_ops.log.outside_files import OutsideFiles, OutsideRule
 from delta_ops.log.refs.anchors import open_anchor
@@ -283,11 +284,13 @@ class DeltaLog:
         # One version early, so that a first version missed by the listing is noticed as a gap.
         first = max(start_version - 1, 0 if self.base is None else self.base.version + 1)
         listing = list_log(self.storage, self.log_directory, from_version=first)
-        for version in sorted(listing.commits):
-            if version >= start_version and (end_version is None or version <= end_version):
-                commit = read_commit_if_there(self.storage, self.log_directory, version)
-                if commit is not None:
-                    yield commit
+        commits = {
+            version: LoggedCommit(self.storage, self.log_directory, version, info)
+            for version, info in sorted(listing.commits.items())
+            if version >= start_version and (end_version is None or version <= end_version)
+        }
+        for _, commit in read_in_groups(commits, list(commits)):
+            yield commit
 
 
 TableOrPlace = DeltaLog | Place

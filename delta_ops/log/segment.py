@@ -38,9 +38,9 @@ from delta_ops.log.scan_cache.hint import CacheHint
 from delta_ops.protocol.file_names import (
     CheckpointName,
     ChecksumName,
-    CommitName,
     V2CheckpointName,
     commit_name,
+    commit_version,
     log_file_name,
     version_prefix,
 )
@@ -137,9 +137,11 @@ def listing_from_files(files: Iterable[FileInfo]) -> LogListing:
     checksums: set[int] = set()
     of_checkpoints: dict[int, list[FileInfo]] = defaultdict(list)
     for info in files:
-        match log_file_name(info.path.rpartition("/")[2]):
-            case CommitName(version=version):
-                commits[version] = info
+        name = info.path.rpartition("/")[2]
+        if (committed := commit_version(name)) is not None:  # nearly all files of a long log
+            commits[committed] = info
+            continue
+        match log_file_name(name):
             case CheckpointName(version=version, part=part, parts=count):
                 of_checkpoints[version].append(info)
                 if info.size and 1 <= part <= count:

@@ -70,6 +70,14 @@ def log_file_name(name: str) -> LogFileName | None:
     return None if found is None or found.version > _LAST_VERSION else found
 
 
+def commit_version(name: str) -> int | None:
+    """Version of a commit file's name; None for other names. Much faster than `log_file_name`."""
+    if name[20:] != ".json" or not (name.isascii() and name[:20].isdigit()):
+        return None
+    version = int(name[:20])
+    return version if version <= _LAST_VERSION else None
+
+
 def version_prefix(version: int) -> str:
     """Prefix of all names of this version; sorts before them."""
     return f"{version:020d}"

@@ -44,7 +44,7 @@ def validate(path: str) -> str:
 
 def is_valid(path: str) -> bool:
     """Whether `validate` accepts the path; listings of files leave out all other paths."""
-    return _problem_of(path) is None
+    return _PLAIN.fullmatch(path) is not None or _problem_of(path) is None
 
 
 def staged_name() -> str:

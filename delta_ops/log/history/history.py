@@ -5,29 +5,20 @@ Source: PROTOCOL.md, "Commit Provenance Information" and "In-Commit Timestamps".
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from delta_ops.errors import (
-    DeltaOpsError,
-    InvalidRequestError,
-    LogCorruptError,
-    TableNotFoundError,
-)
+from delta_ops.errors import DeltaOpsError, InvalidRequestError, TableNotFoundError
 from delta_ops.lazy import lazy
-from delta_ops.log.commit_file import Commit, read_commit_if_there, read_commits
 from delta_ops.log.history.commit_times import raised_times
 from delta_ops.log.history.in_commit_timestamps import in_commit_enablement
-from delta_ops.log.history.logged_commits import LoggedCommit, logged_commits
+from delta_ops.log.history.logged_commits import logged_commits, read_in_groups
 from delta_ops.log.outside_files import OutsideFiles
 from delta_ops.log.segment import list_log
 from delta_ops.log.snapshot import Snapshot, open_snapshot
 from delta_ops.storage import Storage
-
-_GROUP_COMMITS = 256
-_GROUP_BYTES = 4 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +60,7 @@ def load_history(
     times = raised_times({version: each.info.modified_ms for version, each in commits.items()})
     own_times = _OwnTimes(storage, directory, base)
     versions = sorted(times, reverse=True)
-    for version, commit in _read_in_groups(commits, versions[:limit]):
+    for version, commit in read_in_groups(commits, versions[:limit]):
         values = commit.info.values if commit.info else {}
         own_time = commit.in_commit_timestamp
         if own_time is not None and not own_times.count_at(version):
@@ -108,48 +99,6 @@ class _OwnTimes:
         except DeltaOpsError:
             return 0
         return None if enabled is None else enabled.version
-
-
-def _read_in_groups(
-    commits: Mapping[int, LoggedCommit], versions: Sequence[int]
-) -> Iterator[tuple[int, Commit]]:
-    """Yield the commits that still exist, in the order of `versions`."""
-    for group in _groups(commits, versions):
-        storage = commits[group[0]].storage
-        try:
-            found = read_commits(storage, [commits[version].info for version in group])
-        except (FileNotFoundError, LogCorruptError):
-            yield from _read_one_by_one(commits, group)
-        else:
-            yield from zip(group, found, strict=True)
-
-
-def _read_one_by_one(
-    commits: Mapping[int, LoggedCommit], versions: Sequence[int]
-) -> Iterator[tuple[int, Commit]]:
-    for version in versions:
-        commit = read_commit_if_there(commits[version].storage, commits[version].directory, version)
-        if commit is not None:
-            yield version, commit
-
-
-def _groups(commits: Mapping[int, LoggedCommit], versions: Sequence[int]) -> Iterator[list[int]]:
-    """Group the versions by store, in groups of bounded size that start small.
-
-    Small first groups make the latest version available early.
-    """
-    group: list[int] = []
-    most, size = 1, 0
-    for version in versions:
-        storage, info = commits[version].storage, commits[version].info
-        is_full = len(group) == most or size + info.size > _GROUP_BYTES
-        if group and (is_full or storage is not commits[group[0]].storage):
-            yield group
-            group, most, size = [], min(2 * most, _GROUP_COMMITS), 0
-        group.append(version)
-        size += info.size
-    if group:
-        yield group
 
 
 def _text(value: Any) -> str | None:

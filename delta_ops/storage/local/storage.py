@@ -115,9 +115,32 @@ class LocalStorage:
 
     def list_from(self, directory: str, start: str) -> Iterator[FileInfo]:
         """See `Storage`."""
-        for path, status in self._entries_of(directory, start):
-            if stat.S_ISREG(status.st_mode):
-                yield _info_of(path, status)
+        place = self.locate(directory)
+        prefix = f"{directory}/" if directory else ""
+        translate = failure_of(place, "listed")
+        with contextlib.ExitStack() as stack:
+            try:
+                opened_directory = stack.enter_context(open_place(place))
+                # In a long log most names come before `start`; this skips them fastest.
+                names = sorted([name for name in opened_directory.names() if name >= start])
+            except (FileNotFoundError, NotADirectoryError):
+                return
+            except OSError as error:
+                raise translate(error) from error
+            status_of, info_of = opened_directory.status_of_names(), FileInfo._make
+            for name in names:
+                path = prefix + name
+                if not is_valid(path):
+                    continue
+                try:
+                    status = status_of(name)
+                except FileNotFoundError:  # deleted after its name was read
+                    continue
+                except OSError as error:
+                    raise translate(error) from error
+                if stat.S_ISREG(status.st_mode):
+                    # Like `_info_of`, inlined because of the number of files.
+                    yield info_of((path, status.st_size, status.st_mtime_ns // 1_000_000, None))
 
     def list_tree(
         self, directory: str, wanted: Wanted | None = None, on_link: OnLink | None = None
@@ -325,33 +348,6 @@ class LocalStorage:
     def delete_empty(self, directories: Iterable[str], before_ms: int) -> list[str]:
         """See `Storage`."""
         return delete_empty(self._root, directories, before_ms)
-
-    def _entries_of(self, directory: str, start: str = "") -> Iterator[tuple[str, os.stat_result]]:
-        """Entries of `directory` from the name `start` on, in order; none if it is missing."""
-        place = self.locate(directory)
-        prefix = f"{directory}/" if directory else ""
-        translate = failure_of(place, "listed")
-        with contextlib.ExitStack() as stack:
-            try:
-                opened_directory = stack.enter_context(open_place(place))
-                # In a long log most names come before `start`; this skips them fastest.
-                names = sorted(name for name in opened_directory.names() if name >= start)
-            except (FileNotFoundError, NotADirectoryError):
-                return
-            except OSError as error:
-                raise translate(error) from error
-            status_of = opened_directory.status_of_names()
-            for name in names:
-                path = prefix + name
-                if not is_valid(path):
-                    continue
-                try:
-                    status = status_of(name)
-                except FileNotFoundError:  # deleted after its name was read
-                    continue
-                except OSError as error:
-                    raise translate(error) from error
-                yield path, status
 
     def _real_root(self) -> str:
         return os.path.realpath(self._root)
