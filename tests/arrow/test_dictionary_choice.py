@@ -46,3 +46,21 @@ def test_a_file_without_dictionaries_in_vain_is_smaller(tmp_path: Path, num_rows
     (ours,) = (tmp_path / "t").glob("*.parquet")
     pq.write_table(values, tmp_path / "with.parquet", compression="zstd")
     assert ours.stat().st_size < (tmp_path / "with.parquet").stat().st_size
+
+
+@pytest.mark.parametrize(
+    ("num_rows", "has_dictionary"),
+    [
+        pytest.param(100, False, id="a file of less than a block"),
+        pytest.param(1000, True, id="a larger file"),
+    ],
+)
+def test_files_of_few_bytes_in_partitions_have_none(
+    tmp_path: Path, num_rows: int, has_dictionary: bool
+) -> None:
+    rows = pa.table({"few": [f"color {i % 5}" for i in range(num_rows)], "p": [1] * num_rows})
+    da.write(tmp_path, rows, partition_by=["p"])
+    (file,) = tmp_path.glob("p=1/*.parquet")
+    chunk = pq.read_metadata(file).row_group(0).column(0)
+    assert chunk.has_dictionary_page is has_dictionary
+    assert da.to_table(tmp_path).equals(rows)

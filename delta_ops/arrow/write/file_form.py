@@ -37,8 +37,9 @@ _QUICK_COLUMN_BYTES = 1024
 WRITES_BLOOM_FILTERS = "bloom_filter_options" in signature(pq.ParquetWriter).parameters
 _ALIKE_FILES = 8
 """Number of files of one write that share one sample of rows."""
-_TINY_ROWS = 16
-"""A dictionary for so few values takes longer to write and to read, and saves no space."""
+_TINY_ROWS, _TINY_BYTES = 16, 4096
+"""A dictionary for so few values, or in a file of so few bytes, takes longer to write and to read,
+and saves no block of a disk."""
 _FEW_AT_ONCE, _MANY_AT_ONCE, _MOST_AT_ONCE = 1024, 8192, 65_536
 """Number of values of a column that Arrow encodes before it checks the page size. For dictionary
 columns, each check searches for the used strings; plain strings of any length would make a larger
@@ -164,8 +165,8 @@ class FormChooser:
             self._codec_of(num_bytes),
             self._stored,
             _FEW_AT_ONCE,
-            self._leaves,
-            num_rows > _TINY_ROWS,
+self._leaves,
+            num_rows > _TINY_ROWS and num_bytes > _TINY_BYTES,
             bloom_filters=self._filters_of(num_rows),
         )
 
