@@ -10,9 +10,8 @@ STAGED_LIFETIME_MS = DAY_MS
 """How long an unfinished file may be in use; every single write is shorter."""
 
 
-def is_staged(info: FileInfo) -> bool:
+def is_staged(path: str) -> bool:
     """Whether the file is unfinished, by its name."""
-    path = info.path
     # Nearly all paths have no hidden name, and need no closer look.
     may_be = path.startswith(".") or "/." in path
     return may_be and is_hidden_staged(path.rpartition("/")[2])
@@ -20,4 +19,4 @@ def is_staged(info: FileInfo) -> bool:
 
 def is_leftover(info: FileInfo, now_ms: int) -> bool:
     """Whether the file is unfinished and older than any running write."""
-    return is_staged(info) and info.modified_ms < now_ms - STAGED_LIFETIME_MS
+    return is_staged(info.path) and info.modified_ms < now_ms - STAGED_LIFETIME_MS

@@ -43,6 +43,11 @@ class Pack(NamedTuple):
         paths = self.paths
         return [paths[start:end] for start, end in pairwise(self.ends)]
 
+    def select(self, numbers: Sequence[int]) -> list[FileInfo]:
+        """The files with these numbers, counted from 0."""
+        files = list(self.files())
+        return [files[number] for number in numbers]
+
     def files(self) -> Iterator[FileInfo]:
         """Yield the files."""
         etags = self.etags or repeat(None)
@@ -80,9 +85,9 @@ class PackedFiles(Sequence[FileInfo]):
         return self._packs
 
     @property
-    def paths(self) -> Collection[str]:
+    def paths(self) -> Paths:
         """The path of each file."""
-        return _Paths(self._packs)
+        return Paths(self._packs)
 
     def __len__(self) -> int:
         return self._starts[-1]
@@ -117,7 +122,7 @@ class PackedFiles(Sequence[FileInfo]):
         return next(islice(self._packs[place].files(), number - self._starts[place], None))
 
 
-class _Paths(Collection[str]):
+class Paths(Collection[str]):
     """The paths of packed files; `in` searches all of them."""
 
     def __init__(self, packs: Sequence[Pack]) -> None:
@@ -132,8 +137,18 @@ class _Paths(Collection[str]):
     def __contains__(self, path: object) -> bool:
         return any(path in each.texts() for each in self._packs)
 
+    def having(self, text: str) -> Iterator[str]:
+        """Yield the paths that contain a text."""
+        # Most packs have none, and one search of all their paths is much faster.
+        some = chain.from_iterable(each.texts() for each in self._packs if text in each.paths)
+        return (path for path in some if text in path)
 
-def packed(files: Iterable[FileInfo]) -> PackedFiles:
+    def long_texts(self) -> Iterator[str]:
+        """Yield texts that together are all paths, one after the other."""
+        return (each.paths for each in self._packs)
+
+
+def pack_files(files: Iterable[FileInfo]) -> PackedFiles:
     """Pack files; takes files that are already packed as they are.
 
     The files of each pack are ordered by path.
@@ -145,7 +160,7 @@ def packed(files: Iterable[FileInfo]) -> PackedFiles:
     return PackedFiles(pack(sorted(group, key=_PATH)) for group in groups)
 
 
-def in_order(packs: Iterable[Pack]) -> PackedFiles:
+def order_packs(packs: Iterable[Pack]) -> PackedFiles:
     """Order files by path.
 
     Args:

@@ -10,12 +10,13 @@ from delta_ops.maintenance.vacuum.facts import TableListing, VacuumFacts, facts_
 from delta_ops.maintenance.vacuum.hidden_names import hidden_names_except
 from delta_ops.maintenance.vacuum.plan import plan_by_facts
 from delta_ops.storage import FileInfo
+from delta_ops.storage.packed_files import pack_files
 
 Links = Mapping[str, str | None]
 
 
 def listing_of(*paths: str, links: Links | None = None, disk: bool = True) -> TableListing:
-    files = [FileInfo(path, 1, 0) for path in paths]
+    files = pack_files(FileInfo(path, 1, 0) for path in paths)
     return TableListing(files=files, links=links or {}, may_confuse_letters=disk)
 
 

@@ -23,6 +23,7 @@ from delta_ops.maintenance.vacuum.hidden_names import hidden_names_except
 from delta_ops.maintenance.vacuum.plan import plan_by_facts
 from delta_ops.maintenance.vacuum.pre_filter import PreFilter
 from delta_ops.storage import FileInfo
+from delta_ops.storage.packed_files import pack_files
 
 NOW = 20_000 * DAY_MS
 WEEK = 7 * DAY_MS
@@ -92,7 +93,7 @@ def plan_of(listing: TableListing, known: Known) -> VacuumPlan:
 
 def all_listed(listed: Sequence[FileInfo], known: Known) -> TableListing:
     return TableListing(
-        files=listed, links=known.links, may_confuse_letters=known.may_confuse_letters
+        files=pack_files(listed), links=known.links, may_confuse_letters=known.may_confuse_letters
     )
 
 
@@ -104,7 +105,7 @@ def listed_with_a_pre_filter(listed: Sequence[FileInfo], known: Known) -> TableL
         del key
         wanted.update(pre_filter.select_paths([info.path for info in some]))
     return TableListing(
-        files=[info for info in listed if info.path in wanted],
+        files=pack_files(info for info in listed if info.path in wanted),
         links=known.links,
         may_confuse_letters=known.may_confuse_letters,
         tables=frozenset(pre_filter.tables),

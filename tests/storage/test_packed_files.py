@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from delta_ops.storage import FileInfo
-from delta_ops.storage.packed_files import PACK_FILES, in_order, pack, packed
+from delta_ops.storage.packed_files import PACK_FILES, order_packs, pack, pack_files
 
 NUMBERS = st.integers(-(2**63), 2**63 - 1)
 FILES = st.lists(
@@ -21,7 +21,7 @@ FILES = st.lists(
 
 @given(FILES)
 def test_packed_files_are_the_files_ordered_by_path(files: list[FileInfo]) -> None:
-    found = packed(files)
+    found = pack_files(files)
     assert found == sorted(files, key=lambda info: info.path)
     assert [found[number] for number in range(len(files))] == list(found)
     assert found[1:-1] == tuple(found)[1:-1]
@@ -33,13 +33,15 @@ def test_packed_files_are_the_files_ordered_by_path(files: list[FileInfo]) -> No
 def test_packs_whose_paths_overlap_are_merged(groups: list[list[FileInfo]]) -> None:
     packs = [pack(sorted(group, key=lambda info: info.path)) for group in groups]
     paths = [info.path for group in groups for info in group]
-    assert [*in_order(packs).paths] == sorted(paths)
+    assert [*order_packs(packs).paths] == sorted(paths)
 
 
 def test_a_listing_in_order_keeps_its_packs() -> None:
-    listed = packed(FileInfo(f"{number:06d}", 1, number) for number in range(2 * PACK_FILES + 1))
+    listed = pack_files(
+        FileInfo(f"{number:06d}", 1, number) for number in range(2 * PACK_FILES + 1)
+    )
     assert [each.num_files for each in listed.packs] == [PACK_FILES, PACK_FILES, 1]
-    assert in_order(reversed(listed.packs)).packs == listed.packs
+    assert order_packs(reversed(listed.packs)).packs == listed.packs
 
 
 @pytest.mark.parametrize(
@@ -53,9 +55,9 @@ def test_a_listing_in_order_keeps_its_packs() -> None:
     ],
 )
 def test_packed_files_equal_other_sequences(other: Sequence[FileInfo], is_equal: bool) -> None:
-    assert (packed([FileInfo("a", 1, 2)]) == other) is is_equal
+    assert (pack_files([FileInfo("a", 1, 2)]) == other) is is_equal
 
 
 def test_packed_files_have_no_file_beyond_the_last() -> None:
     with pytest.raises(IndexError):
-        packed([FileInfo("a", 1, 2)])[1]
+        pack_files([FileInfo("a", 1, 2)])[1]

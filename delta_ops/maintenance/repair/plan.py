@@ -17,7 +17,7 @@ Source: PROTOCOL.md, "Action Reconciliation", "Per-file Statistics".
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -36,6 +36,7 @@ from delta_ops.protocol.arrow_values import TRUE_SCALAR, array_of
 from delta_ops.protocol.file_paths import absolute_paths, canonical_path, is_absolute
 from delta_ops.protocol.stats.file_stats import num_records
 from delta_ops.storage import FileInfo
+from delta_ops.storage.packed_files import pack_files
 from delta_ops.transaction.races.missing_files import vector_path
 
 
@@ -55,7 +56,7 @@ class RepairPlan:
     """Live files that are shorter than the log says."""
     without_statistics: tuple[AddFile, ...] = ()
     """Live files that exist and have no row count in the log."""
-    orphans: tuple[FileInfo, ...] = ()
+    orphans: Sequence[FileInfo] = ()
     """Files that the log does not name, without hidden files and files in progress."""
     outside: int = 0
     """Live files outside the table that may not be read and were not checked."""
@@ -111,7 +112,9 @@ def plan_repair(
     for removed in stream_removed(snapshot, now_ms=now_ms, retention_ms=retention_ms):
         named.update(removed)
     listing = TableListing(
-        files=infos, links=links, may_confuse_letters=snapshot.storage.has_native_input
+        files=pack_files(infos),
+        links=links,
+        may_confuse_letters=snapshot.storage.has_native_input,
     )
     facts = vacuum_facts(
         listing,

@@ -22,6 +22,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
+from itertools import chain, islice
 
 import pyarrow as pa
 
@@ -51,7 +52,7 @@ from delta_ops.maintenance.vacuum.reachable import paths_added_since, reachable_
 from delta_ops.maintenance.vacuum.request import VacuumRequest
 from delta_ops.maintenance.vacuum.result import VacuumResult
 from delta_ops.maintenance.vacuum.side_logs import SideLogs, load_side_logs
-from delta_ops.storage import FileInfo
+from delta_ops.storage.packed_files import pack_files
 from delta_ops.versioning.ended_refs import delete_files_of_ended_refs
 
 
@@ -215,29 +216,30 @@ class VacuumRun:
     def _delete(self, plan: VacuumPlan) -> VacuumResult:
         """Delete in batches the files that the latest facts still allow."""
         storage, size = self.log.storage, self.request.batch_files
-        todo = plan.files + plan.leftovers
-        deleted: list[FileInfo] = []
+        todo, num_files = chain(plan.files, plan.leftovers), len(plan.files) + len(plan.leftovers)
+        deleted_files = deleted_bytes = 0
         failures: list[str] = []
-        for start in range(0, len(todo), size):
+        for start in range(0, num_files, size):
             self._refresh(plan)
-            batch = plan_by_facts(TableListing(files=todo[start : start + size]), self.facts)
-            going = batch.files + batch.leftovers
+            batch = plan_by_facts(TableListing(files=pack_files(islice(todo, size))), self.facts)
+            going = [*batch.files, *batch.leftovers]
             failed = frozenset(storage.delete_many(info.path for info in going))
-            deleted += [info for info in going if info.path not in failed]
+            deleted_files += len(going) - len(failed)
+            deleted_bytes += sum(info.size for info in going if info.path not in failed)
             failures += sorted(failed)
-            done = min(start + size, len(todo))
+            done = min(start + size, num_files)
             self.request.on_event(
-                Progress(table=storage.uri, operation="vacuum", done=done, total=len(todo))
+                Progress(table=storage.uri, operation="vacuum", done=done, total=num_files)
             )
-        if plan.directories and not todo:
+        if plan.directories and not num_files:
             self._refresh(plan)
         return VacuumResult(
             plan=plan,
             dry_run=False,
-            deleted_files=len(deleted),
-            deleted_bytes=sum(info.size for info in deleted),
+            deleted_files=deleted_files,
+            deleted_bytes=deleted_bytes,
             deleted_directories=self._delete_directories(plan),
-            needed_after_all=len(todo) - len(deleted) - len(failures),
+            needed_after_all=num_files - deleted_files - len(failures),
             failures=tuple(failures),
             **self.dropped.figures,
         )

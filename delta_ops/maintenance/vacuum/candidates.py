@@ -20,6 +20,7 @@ from delta_ops.maintenance.vacuum.lite import commits_to_look_at, removed_paths
 from delta_ops.maintenance.vacuum.pre_filter import PreFilter
 from delta_ops.storage import FileInfo, Storage
 from delta_ops.storage.concurrency import run_parallel
+from delta_ops.storage.packed_files import PackedFiles, pack_files
 
 VacuumMode = Literal["full", "lite"]
 
@@ -55,7 +56,7 @@ def find_candidates(
         commits = commits_to_look_at(snapshot, facts.horizon_ms, facts.now_ms)
         removed = removed_paths(log, snapshot, commits) if commits else iter(())
         paths = filter(pre_filter.may_go, removed)
-    found = list(_find_files(storage, paths, pre_filter, on_event))
+    found = pack_files(_find_files(storage, paths, pre_filter, on_event))
     return _table_listing(storage, found, links_of(storage) if found else {}, pre_filter)
 
 
@@ -76,7 +77,7 @@ def tables_among(storage: Storage, directories: Collection[str]) -> set[str]:
 
 def _table_listing(
     storage: Storage,
-    files: list[FileInfo],
+    files: PackedFiles,
     links: Mapping[str, str | None],
     pre_filter: PreFilter,
 ) -> TableListing:
@@ -100,7 +101,7 @@ def _listing(storage: Storage, pre_filter: PreFilter, on_event: OnEvent) -> Tabl
             on_event(_progress(storage, "list files", pre_filter.num_paths))
         return found
 
-    files = list(storage.list_tree("", choose, links.__setitem__))
+    files = pack_files(storage.list_tree("", choose, links.__setitem__))
     return _table_listing(storage, files, links, pre_filter)
 
 

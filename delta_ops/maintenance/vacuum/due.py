@@ -33,6 +33,7 @@ from delta_ops.maintenance.vacuum.reachable import (
 )
 from delta_ops.maintenance.vacuum.side_logs import load_side_logs
 from delta_ops.protocol.file_paths import is_absolute
+from delta_ops.storage.packed_files import pack_files
 from delta_ops.storage.paths import is_valid
 
 TOMBSTONE_COLUMNS = ("path", "deletionTimestamp", "deletionVector")
@@ -71,12 +72,12 @@ def any_is_there(
         unneeded -= load_side_logs(snapshot, kept).paths
         sample = _sample(unneeded, by_name)
     # Like vacuum, ignore files that are reached by a link.
-    found = plan_by_facts(TableListing(files=list(storage.find(sample))), by_name)
+    found = plan_by_facts(TableListing(files=pack_files(storage.find(sample))), by_name)
     old = [*found.files, *found.leftovers]
     if not old:
         return False
     listing = TableListing(
-        files=old,
+        files=pack_files(old),
         links=links_of(storage),
         tables=tables_among(storage, {above for info in old for above in places_above(info.path)}),
         may_confuse_letters=storage.has_native_input,
@@ -96,7 +97,7 @@ def _sample(unneeded: Collection[str], facts: VacuumFacts) -> list[str]:
 
 def _needed_paths(listing: TableListing, reachable: Set[str]) -> Set[str]:
     """Listed paths that are reachable; saves the memory for all paths of a large table."""
-    names = [info.path for info in listing.files]
+    names = listing.files.paths
     others = other_names(
         reachable, names, links=listing.links, may_confuse_letters=listing.may_confuse_letters
     )

@@ -7,13 +7,13 @@ letters that a disk treats as equal.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from delta_ops.maintenance.vacuum.hidden_names import HiddenNames, is_hidden_directory
 from delta_ops.maintenance.vacuum.reachable import other_names
-from delta_ops.storage import FileInfo
+from delta_ops.storage.packed_files import PackedFiles
 
 Reason = Literal["hidden", "reachable", "on request", "of another table", "young"]
 """Why a file stays.
@@ -29,7 +29,7 @@ _LOG = "/_delta_log/"
 class TableListing:
     """The files of a table as a vacuum found them."""
 
-    files: Sequence[FileInfo]
+    files: PackedFiles
     """In any order; empty directories have a slash at their end."""
     links: Mapping[str, str | None] = field(default_factory=dict)
     """As for `reachable.real_paths`."""
@@ -44,7 +44,7 @@ class TableListing:
     """Number of searched directories that are not hidden."""
 
 
-NOTHING_LISTED = TableListing(files=())
+NOTHING_LISTED = TableListing(files=PackedFiles())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +96,7 @@ def vacuum_facts(
         keep: Files, and directories with all files below them.
     """
     links, kept = listing.links, frozenset(keep)
-    tables = {*listing.tables, *_tables_among(info.path for info in listing.files)}
+    tables = {*listing.tables, *_tables_among(listing.files.paths.having(_LOG))}
     tables.update(_tables_among(f"{link}/" for link in links))
     hidden = {links[link] for link in links if is_hidden_directory(link, hidden_names)}
     return VacuumFacts(
@@ -145,9 +145,11 @@ def _tables_among(paths: Iterable[str]) -> set[str]:
 def _other_names(paths: Set[str], listing: TableListing) -> frozenset[str]:
     if not paths or not listing.files:
         return frozenset()
-    names = [info.path for info in listing.files]
     return other_names(
-        paths, names, links=listing.links, may_confuse_letters=listing.may_confuse_letters
+        paths,
+        listing.files.paths,
+        links=listing.links,
+        may_confuse_letters=listing.may_confuse_letters,
     )
 
 
@@ -155,8 +157,8 @@ def _other_places(paths: Set[str], listing: TableListing) -> frozenset[str]:
     """Other listed names of these files and directories: through links, or in other letter case."""
     if not paths:
         return frozenset()
-    names = {info.path for info in listing.files}
-    names.update(above for info in listing.files for above in places_above(info.path))
+    names = set(listing.files.paths)
+    names.update(above for path in listing.files.paths for above in places_above(path))
     return other_names(
         paths, names, links=listing.links, may_confuse_letters=listing.may_confuse_letters
     )

@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cache
-from operator import attrgetter
+from itertools import chain
 from types import MappingProxyType
 
 from delta_ops.arguments import validate_arguments
@@ -32,9 +32,8 @@ from delta_ops.maintenance.vacuum.hidden_names import (
     is_hidden_name,
 )
 from delta_ops.storage import FileInfo
+from delta_ops.storage.packed_files import Pack, order_packs, pack, pack_files
 from delta_ops.storage.paths import is_hidden_staged
-
-_PATH = attrgetter("path")  # comparing paths is much faster than comparing whole values
 
 ReasonOf = Callable[[str], Reason | None]
 """Takes the path of a file, or of an empty directory with a slash at its end."""
@@ -46,9 +45,9 @@ class VacuumPlan:
 
     horizon_ms: int
     """Milliseconds since the Unix epoch; files removed or written since stay."""
-    files: tuple[FileInfo, ...] = ()
+    files: Sequence[FileInfo] = ()
     """Ordered by path."""
-    leftovers: tuple[FileInfo, ...] = ()
+    leftovers: Sequence[FileInfo] = ()
     """Unfinished files that are older than a day, in any directory; ordered by path."""
     directories: tuple[str, ...] = ()
     """Empty directories, each with a slash at its end; ordered by path."""
@@ -58,7 +57,7 @@ class VacuumPlan:
     @property
     def size_bytes(self) -> int:
         """Bytes of the files to delete, leftovers included."""
-        return sum(info.size for info in (*self.files, *self.leftovers))
+        return sum(info.size for info in chain(self.files, self.leftovers))
 
     @property
     def has_work(self) -> bool:
@@ -102,7 +101,7 @@ def plan_vacuum(
         ['orphan.parquet']
     """
     validate_arguments(plan_vacuum, locals())
-    listing = TableListing(files=list(listed), links=links)
+    listing = TableListing(files=pack_files(listed), links=links)
     names = hidden_names_except(partition_columns)
     facts = vacuum_facts(
         listing, names, reachable, now_ms=now_ms, retention_ms=retention_ms, keep=keep
@@ -115,28 +114,34 @@ def plan_by_facts(listing: TableListing, facts: VacuumFacts) -> VacuumPlan:
     reason_of = _quick_reasons(facts)
     horizon_ms, staged_limit_ms = facts.horizon_ms, facts.now_ms - STAGED_LIFETIME_MS
     kept = Counter(listing.left_out)
-    files: list[FileInfo] = []
+    files: list[Pack] = []
     leftovers: list[FileInfo] = []
     directories: list[str] = []
-    for info in listing.files:
-        reason = reason_of(info.path)
-        if info.path[-1] == "/":
-            if reason is None and info.modified_ms < horizon_ms:
-                directories.append(info.path)
-            continue
-        if reason is None:
-            found, limit_ms = (
-                (leftovers, staged_limit_ms) if is_staged(info) else (files, horizon_ms)
-            )
-            if info.modified_ms < limit_ms:
-                found.append(info)
+    for group in listing.files.packs:
+        chosen: list[int] = []
+        for number, (path, modified_ms) in enumerate(zip(group.texts(), group.times, strict=True)):
+            reason = reason_of(path)
+            if path[-1] == "/":
+                if reason is None and modified_ms < horizon_ms:
+                    directories.append(path)
                 continue
-            reason = "young"
-        kept[reason] += 1
+            unfinished = is_staged(path)
+            if reason is None and modified_ms >= (staged_limit_ms if unfinished else horizon_ms):
+                reason = "young"
+            if reason is not None:
+                kept[reason] += 1
+            elif unfinished:
+                leftovers += group.select([number])
+            else:
+                chosen.append(number)
+        if chosen:
+            # A listing has hardly any other files: then both share one copy.
+            whole = len(chosen) == group.num_files
+            files.append(group if whole else pack(group.select(chosen)))
     return VacuumPlan(
         horizon_ms=facts.horizon_ms,
-        files=tuple(sorted(files, key=_PATH)),
-        leftovers=tuple(sorted(leftovers, key=_PATH)),
+        files=order_packs(files),
+        leftovers=order_packs(pack_files(leftovers).packs),
         directories=tuple(sorted(directories)),
         kept=dict(kept),
     )

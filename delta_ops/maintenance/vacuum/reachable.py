@@ -35,6 +35,7 @@ from delta_ops.protocol.file_paths import (
     possible_names,
     possible_paths,
 )
+from delta_ops.storage.packed_files import Paths
 
 _VECTOR = "deletionVector"
 _JOINED_AT_A_TIME = 1000
@@ -127,7 +128,7 @@ def other_names(
         may_confuse_letters: Whether the store may be such a disk.
     """
     real = real_paths(paths, links)
-    found = {name for name in listed if name in real} if real else set()
+    found = real.intersection(listed) if real else set()
     if may_confuse_letters and not all(map(_is_folded, (paths, listed, links))):
         names = array_of(listed, pa.string())
         folded = _fold_names(array_of(paths, pa.string()))
@@ -141,12 +142,15 @@ def other_names(
 
 def _is_folded(paths: Collection[str]) -> bool:
     """Whether all names are lower-case ASCII, as in most tables, so that no two can be confused."""
+    joined = paths.long_texts() if isinstance(paths, Paths) else _join_paths(paths)
+    return all(text.isascii() and text == text.lower() for text in joined)
+
+
+def _join_paths(paths: Iterable[str]) -> Iterator[str]:
+    """Yield texts of many paths."""
     remaining = iter(paths)
     while group := list(islice(remaining, _JOINED_AT_A_TIME)):
-        together = "".join(group)
-        if not together.isascii() or together != together.lower():
-            return False
-    return True
+        yield "".join(group)
 
 
 def _alike(names: pa.StringArray, folded: pa.StringArray) -> Iterator[str]:

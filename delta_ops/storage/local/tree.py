@@ -4,6 +4,8 @@ On a slow file system, such as a network file system, several directories are li
 fast file system, threads would only pass the interpreter lock back and forth and take longer. So
 one thread begins and measures how long it waits.
 Files that are not wanted are listed by name only, since reading size and time is most of the work.
+Files and directories are listed in the order of their paths, except that the files of a directory
+come before those of its subdirectories.
 Links are not listed and not followed; `on_link` reports the targets of links within the tree.
 """
 
@@ -63,6 +65,7 @@ def list_tree(
     pace = _Pace()
     pending = [directory]
     while pending:
+        pending.sort(key=_sort_key)
         calls = [partial(_list, root, each, wanted, one_by_one) for each in pending]
         pending = []
         for files, directories, links in pace.results(calls):
@@ -71,6 +74,10 @@ def list_tree(
                 for link in links:
                     _report_link(root, link, on_link)
             yield from files
+
+
+def _sort_key(directory: str) -> str:
+    return f"{directory}/"
 
 
 def _report_link(root: str, link: str, on_link: OnLink) -> None:
@@ -169,6 +176,7 @@ def _list(root: str, directory: str, wanted: Wanted | None, one_by_one: threadin
                 return _Listed(_empty_directory(place, prefix, wanted, one_by_one), [], [])
         if not paths:
             return _Listed([], directories, links)
+        paths.sort()
         if len(paths) <= _FEW:
             return _Listed(_infos(LocalDirectory(place, None), prefix, paths), directories, links)
         with open_place(place) as open_directory:
