@@ -165,7 +165,7 @@ class FormChooser:
             self._codec_of(num_bytes),
             self._stored,
             _FEW_AT_ONCE,
-self._leaves,
+            self._leaves,
             num_rows > _TINY_ROWS and num_bytes > _TINY_BYTES,
             bloom_filters=self._filters_of(num_rows),
         )
