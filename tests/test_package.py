@@ -318,3 +318,21 @@ def test_without_its_extra_the_command_says_what_to_install(site: Path, tmp_path
     assert shown.returncode == 1
     assert "delta_ops[cli]" in shown.stderr
     assert "Traceback" not in shown.stderr
+
+
+def test_an_import_beside_an_old_pyarrow_names_both_versions(tmp_path: Path) -> None:
+    (bound,) = (each for each in requires("delta_ops") or () if each.startswith("pyarrow"))
+    oldest = bound.removeprefix("pyarrow>=")
+    found = f"{int(oldest) - 1}.9.0"
+    (tmp_path / "pyarrow.py").write_text(f"__version__ = {found!r}\n")
+    done = subprocess.run(
+        [sys.executable, "-c", "import delta_ops.arrow"],
+        check=False,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])},
+    )
+    assert done.stderr.splitlines()[-1] == (
+        f"delta_ops.errors.MissingDependencyError: delta_ops needs pyarrow {oldest} or later, and "
+        f"pyarrow {found} is installed; install another one with: pip install 'pyarrow>={oldest}'"
+    )

@@ -18,11 +18,11 @@ from delta_ops.protocol.expression.quotes import condition_of_constants
 from delta_ops.protocol.row_rules import Check, NotNull
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.spark.expressions.analysis import analyze
+from delta_ops.spark.expressions.stored_sql import stored_sql
 from delta_ops.spark.read.read import read_files
 from delta_ops.spark.row_checks import counts_of, expression_checks, null_checks
 from delta_ops.spark.schema import empty_rows
 from delta_ops.spark.session.failures import translating_failures
-from delta_ops.spark.session.variables import escape_variables
 
 
 def check_rows(
@@ -44,7 +44,7 @@ def check_rows(
     ]
     empty = empty_rows(spark, definition.schema)
     for rule in expressions:
-        if analyze(sf.expr(escape_variables(rule.expression or "")), empty).is_constant:
+        if analyze(sf.expr(stored_sql(rule.expression or "", spark)), empty).is_constant:
             reason = condition_of_constants(rule.expression or "")
             raise InvalidRequestError(f"{snapshot.uri}: {rule} cannot be used: {reason}")
     with translating_failures(snapshot.uri, snapshot.uri):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from delta_ops.planning.missing_columns import generated_columns
@@ -15,11 +15,11 @@ from delta_ops.protocol.row_rules import Generated
 from delta_ops.protocol.schema import StructType, find_field
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.protocol.values.partition_values import stored_where_empty
+from delta_ops.spark.expressions.stored_sql import stored_sql
 from delta_ops.spark.schema import spark_schema_from_schema
-from delta_ops.spark.session.variables import escape_variables
 
 
-def generated_text(rule: Generated, definition: TableDefinition) -> str:
+def generated_text(rule: Generated, definition: TableDefinition, spark: SparkSession) -> str:
     """Spark SQL expression of a generated column, cast to the column's type.
 
     A value that the type does not have is an error, also without ANSI mode, where CAST gives
@@ -27,7 +27,7 @@ def generated_text(rule: Generated, definition: TableDefinition) -> str:
     """
     field = find_field(definition.schema, rule.column)
     spark_type = spark_schema_from_schema(StructType((field,)))[0].dataType.simpleString()
-    made = escape_variables(rule.expression or "")
+    made = stored_sql(rule.expression or "", spark)
     misfit = f"the generated value of column {rule.column} does not fit {spark_type}"
     text = f"CAST(X'{misfit.encode().hex()}' AS STRING)"  # no setting changes how it is read
     value = (
@@ -53,7 +53,7 @@ def generate_columns(
         definition: Definition of the table.
     """
     made = {
-        rule.column: sf.expr(generated_text(rule, definition))
+        rule.column: sf.expr(generated_text(rule, definition, frame.sparkSession))
         for rule in generated_columns(definition, names)
     }
     return frame.withColumns(made) if made else frame

@@ -12,7 +12,7 @@ from delta_ops.errors import MissingDependencyError
 from delta_ops.spark.installed_version import VERSION, version_text
 from delta_ops.spark.session.packages import hadoop_version
 from delta_ops.spark.session.session import java_version, why_too_new
-from delta_ops.spark.versions import CONNECT
+from delta_ops.spark.versions import CONNECT, HAS_CONNECT
 
 _WITHOUT_JARS = "none, PySpark has no jars"
 _SCALA_JAR = re.compile(r"scala-library-(.+)\.jar")
@@ -31,7 +31,7 @@ def installation() -> Iterator[tuple[str, str]]:
         classes = f"compiled classes for Spark {spark} and Scala {scala}"
         yield "Spark engine", f"in a classic session: {classes}"
     reason = "Spark's public API, because there is no local JVM"
-    if VERSION < CONNECT:
+    if not HAS_CONNECT:
         reason = f"not supported; it needs Spark {version_text(CONNECT)} or later"
     yield "Spark engine", f"over Spark Connect: {reason}"
 

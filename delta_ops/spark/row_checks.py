@@ -32,6 +32,7 @@ from delta_ops.protocol.schema.char_types import CharLengths, length_limits
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.spark.expressions.analysis import why_unusable
 from delta_ops.spark.expressions.columns import named_column, quote
+from delta_ops.spark.expressions.stored_sql import stored_sql
 from delta_ops.spark.generated_columns import generated_text
 from delta_ops.spark.schema import empty_rows
 from delta_ops.spark.session.variables import escape_variables
@@ -156,7 +157,7 @@ def _validated_condition(
 ) -> str:
     """Condition of a rule; rejects a condition that does not depend on the columns alone."""
     validate_rule(rule, definition.schema, table)
-    condition = _condition_of(rule, definition)
+    condition = _condition_of(rule, definition, empty.sparkSession)
     if reason := why_unusable(condition, empty, must_be_true=True):
         raise InvalidRequestError(
             f"{table}: {rule} ({rule.expression}) cannot be checked: {reason}. Drop it, or "
@@ -169,11 +170,12 @@ def _count(is_broken: Column, among: Column | None) -> Column:
     return sf.count_if(is_broken if among is None else among & is_broken)
 
 
-def _condition_of(rule: ExpressionRule, definition: TableDefinition) -> str:
+def _condition_of(rule: ExpressionRule, definition: TableDefinition, spark: SparkSession) -> str:
     """Spark SQL condition that is true for rows that satisfy the rule."""
     if isinstance(rule, Generated):
-        return f"{escape_variables(quote(rule.column))} <=> {generated_text(rule, definition)}"
-    return escape_variables(rule.expression or "")
+        value = generated_text(rule, definition, spark)
+        return f"{escape_variables(quote(rule.column))} <=> {value}"
+    return stored_sql(rule.expression or "", spark)
 
 
 def checked_rules(checks: Sequence[RowCheck]) -> frozenset[RowRule]:

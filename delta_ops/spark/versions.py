@@ -41,9 +41,9 @@ _SETTINGS_SINCE: Mapping[str, Version] = {
     "spark.sql.parquet.variant.annotateLogicalType.enabled": (4, 1),
 }
 """The first version with a setting that not all versions have."""
-_ON_BEFORE: Mapping[str, Version] = {
-    "spark.sql.legacy.consecutiveStringLiterals.enabled": (4, 0),
-}
+CONSECUTIVE_LITERALS = "spark.sql.legacy.consecutiveStringLiterals.enabled"
+"""Setting by which a doubled quote in a string literal is two literals side by side."""
+_ON_BEFORE: Mapping[str, Version] = {CONSECUTIVE_LITERALS: (4, 0)}
 """Settings for the behavior of versions before this one, which lack the setting."""
 
 
@@ -53,8 +53,10 @@ NEWEST_JAVA = None if VERSION >= (4, 2) else 23
 """The newest Java that Spark runs on; Java 24 removed a method that older Hadoop calls."""
 CONNECT: Version = (4, 0)
 """First version whose Connect sessions are supported."""
+HAS_CONNECT = VERSION >= CONNECT
 STREAM_LIMITS: Version = (4, 2)
 """First version whose Python sources of streams receive the start and the limits of a batch."""
+HAS_STREAM_LIMITS = VERSION >= STREAM_LIMITS
 VARIANTS: Version = (4, 0)
 """First version with variants."""
 SQL_PATHS = "3.5.3"

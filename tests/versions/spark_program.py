@@ -1,9 +1,10 @@
 """One path through the Spark engine, on the Spark of this Python.
 
-    python -m tests.versions.spark_program FOLDER
+    python -m tests.versions.spark_program FOLDER [STEP...]
 
-Prints the names of the steps as JSON; the exit code is 1 if a step fails. A step fails if its rows
-differ from Arrow's, or if delta_ops logs a warning: each slower way is logged.
+Runs all steps if none is named. Prints the names of the steps as JSON; the exit code is 1 if a step
+fails. A step fails if its rows differ from Arrow's, or if delta_ops logs a warning: each slower way
+is logged.
 """
 
 from __future__ import annotations
@@ -239,14 +240,15 @@ STEPS: tuple[Callable[[SparkSession, Path], None], ...] = (
 )
 
 
-def main(folder: str) -> None:
-    """Run the steps."""
+def main(folder: str, *names: str) -> None:
+    """Run the steps with these names, or all steps."""
+    steps = [step for step in STEPS if not names or step.__name__ in names]
     warnings = Warnings()
     logging.getLogger("delta_ops").addHandler(warnings)
     spark = new_session()
     table = Path(folder) / "table"
     failures: dict[str, Any] = {}
-    for step in STEPS:
+    for step in steps:
         warnings.texts.clear()
         try:
             step(spark, table)
@@ -255,7 +257,7 @@ def main(folder: str) -> None:
             failures[step.__name__] = f"{type(error).__name__}: {error}"
             logging.exception("%s failed", step.__name__)
     spark.stop()
-    print(json.dumps({"steps": [step.__name__ for step in STEPS], "failures": failures}))
+    print(json.dumps({"steps": [step.__name__ for step in steps], "failures": failures}))
     sys.exit(bool(failures))
 
 

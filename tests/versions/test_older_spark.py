@@ -22,7 +22,7 @@ from tests.versions.environments import (
 )
 
 ROWS = "tests/spark/test_same_rows_as_arrow.py"
-CONDITIONS = "tests/spark/test_conditions_by_settings.py"
+CONDITIONS = ("tests/spark/test_conditions_by_settings.py", "tests/spark/test_stored_sql.py")
 FILES = (
     "test_spark_delete_update",
     "test_spark_merge",
@@ -86,7 +86,7 @@ def test_the_tests_of_the_engine_pass(version: str, file: str) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("version", SPARK)
 def test_conditions_select_the_rows_that_spark_selects(version: str) -> None:
-    run_tests(spark_python(version), CONDITIONS, tier="not long")
+    run_tests(spark_python(version), *CONDITIONS, tier="not long")
 
 
 @pytest.mark.long

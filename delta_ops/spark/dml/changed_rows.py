@@ -98,7 +98,8 @@ def follow(
 
     rules = generated_columns(definition)
     try:
-        filled = {r.column: fill(r.column, sf.expr(generated_text(r, definition))) for r in rules}
+        texts = {r.column: generated_text(r, definition, rows.sparkSession) for r in rules}
+        filled = {name: fill(name, sf.expr(text)) for name, text in texts.items()}
         rows = rows.withColumns(filled) if filled else rows
     except (PySparkException, Py4JJavaError):
         validate_expressions(rules, definition, rows.sparkSession, table)  # the better error

@@ -50,15 +50,15 @@ from delta_ops.spark.expressions.lists_of_texts import reads_lists_otherwise
 from delta_ops.spark.schema import empty_rows
 from delta_ops.spark.session.session import session_time_zone
 from delta_ops.spark.session.variables import escape_variables, names_like_variables
-from delta_ops.spark.versions import is_connect, is_on
+from delta_ops.spark.versions import CONSECUTIVE_LITERALS, is_connect, is_on
 
 _UTC = frozenset({"UTC", "Etc/UTC", "GMT", "Z", "+00:00"})
 _INSTANT = re.compile(r"timestamp(?!_ntz)", re.IGNORECASE)
 _READ_OTHERWISE = (
     ("\\", "spark.sql.parser.escapedStringLiterals"),
     ('"', "spark.sql.ansi.doubleQuotedIdentifiers"),
-    ("''", "spark.sql.legacy.consecutiveStringLiterals.enabled"),
-    ('""', "spark.sql.legacy.consecutiveStringLiterals.enabled"),
+    ("''", CONSECUTIVE_LITERALS),
+    ('""', CONSECUTIVE_LITERALS),
 )
 """Characters whose meaning depends on a setting. Variables are handled separately."""
 _QUOTED_NAMES = ("spark.sql.ansi.enabled", "spark.sql.ansi.doubleQuotedIdentifiers")

@@ -16,9 +16,8 @@ from pyspark.sql.types import StructType
 
 from delta_ops.log import DeltaLog
 from delta_ops.planning.table_stream import TableStream
-from delta_ops.spark.installed_version import VERSION
 from delta_ops.spark.streaming.table_reader import TableReader
-from delta_ops.spark.versions import STREAM_LIMITS
+from delta_ops.spark.versions import HAS_STREAM_LIMITS
 
 
 def streaming_rows(
@@ -57,7 +56,7 @@ def reader_of(
     log: DeltaLog, open_stream: Callable[[], TableStream], schema: StructType
 ) -> DataSourceStreamReader:
     """The reader for this process's version of Spark: server and client may differ in version."""
-    if VERSION < STREAM_LIMITS:
+    if not HAS_STREAM_LIMITS:
         return TableReader(log, open_stream, schema)
     from delta_ops.spark.streaming.limited_reader import LimitedReader
 

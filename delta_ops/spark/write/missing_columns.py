@@ -31,10 +31,10 @@ from delta_ops.protocol.schema import (
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.spark.expressions.analysis import why_unusable
 from delta_ops.spark.expressions.columns import named_column, parse_physical_text, physical_text
+from delta_ops.spark.expressions.stored_sql import stored_sql
 from delta_ops.spark.partitioning import fill_empty
 from delta_ops.spark.row_checks import RowCheck
 from delta_ops.spark.schema import empty_rows, spark_schema_from_schema
-from delta_ops.spark.session.variables import escape_variables
 
 _SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 ROWS_OF_TASK = (1 << 33) - 1
@@ -178,7 +178,7 @@ def _default(field: StructField, spark: SparkSession, now_ms: int, table: str) -
                 f"{field.data_type.name}; set another default, or include the column in the data"
             ) from None
         empty = empty_rows(spark, NO_COLUMNS)
-        sql = f"CAST(({escape_variables(text)}) AS {spark_type.simpleString()})"
+        sql = f"CAST(({stored_sql(text, spark)}) AS {spark_type.simpleString()})"
         if reason := why_unusable(sql, empty):
             raise InvalidRequestError(
                 f"{table}: the default of column {field.name} ({text}) cannot be used: {reason}. "
