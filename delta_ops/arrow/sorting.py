@@ -17,17 +17,40 @@ NULL, VALUE, NAN = 0, 1, 2
 
 def sort_rows(rows: pa.Table, names: Sequence[str]) -> pa.Table:
     """Sort rows by columns, ascending; equal rows keep their order."""
+    keys = _keys_of(rows, names)
+    if not keys or len(rows) < 2:
+        return rows
+    by = pa.table(keys, [str(number) for number in range(len(keys))])
+    order = pc.sort_indices(by, sort_keys=[(name, "ascending") for name in by.column_names])
+    return rows.take(order)
+
+
+def is_sorted(rows: pa.Table, names: Sequence[str]) -> bool:
+    """Whether the rows have the order of `sort_rows`."""
+    if len(rows) < 2:
+        return True
+    is_tie: pa.Array | None = None
+    for values in _keys_of(rows, names):
+        combined = values.combine_chunks()
+        before, after = combined.slice(0, len(rows) - 1), combined.slice(1)
+        is_above = pc.fill_null(pc.greater(before, after), scalar(False))
+        if pc.any(is_above if is_tie is None else pc.and_(is_tie, is_above)).as_py():
+            return False
+        # Ranks come first, so null is compared with null.
+        is_equal = pc.fill_null(pc.equal(before, after), scalar(True))
+        is_tie = is_equal if is_tie is None else pc.and_(is_tie, is_equal)
+    return True
+
+
+def _keys_of(rows: pa.Table, names: Sequence[str]) -> list[pa.ChunkedArray]:
+    """Columns to compare one after the other."""
     keys: list[pa.ChunkedArray] = []
     for name in names:
         values = _decode(rows[name])
         if values.null_count or pa.types.is_floating(values.type):
             keys.append(ranks_of(values))
         keys.append(values)
-    if not keys or len(rows) < 2:
-        return rows
-    by = pa.table(keys, [str(number) for number in range(len(keys))])
-    order = pc.sort_indices(by, sort_keys=[(name, "ascending") for name in by.column_names])
-    return rows.take(order)
+    return keys
 
 
 def footer_order(schema: pa.Schema, names: Sequence[str]) -> list[pq.SortingColumn] | None:

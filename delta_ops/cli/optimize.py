@@ -76,7 +76,10 @@ _OF_PURGE = (
 @click.option(
     "--full",
     is_flag=True,
-    help="With --zorder, or on a clustered table: order all files, not only new files.",
+    help=(
+        "With --zorder, or on a table with clustering columns or a sort key: order all files, not "
+        "only new files."
+    ),
 )
 @min_size_option
 @max_size_option
@@ -178,11 +181,12 @@ class _Options:
         """
         if not (self.cluster or self.full or self.min_size):
             return
-        is_clustered = bool(log.snapshot().clustering_columns)
+        snapshot = log.snapshot()
+        is_clustered = bool(snapshot.clustering_columns)
         by_which = "choose its columns first (alter ... cluster-by)"
         if self.cluster and not is_clustered:
             raise command_error(f"{log.uri} is not clustered; {by_which}.")
-        if self.full and not (is_clustered or self.zorder):
+        if self.full and not (is_clustered or self.zorder or snapshot.properties.sort_key):
             raise command_error(
                 f"{log.uri} is not clustered, so --full has no order for the files; give "
                 f"--zorder, or {by_which}."

@@ -33,7 +33,9 @@ class ThresholdAttributes(dg.Resolvable, dg.Model):
         int | None, _text(description="Small files that can be compacted."), _IS_NUMBER
     ] = None
     clustering_depth: Annotated[
-        int | None, _text(description="Overlapping files of a clustered table."), _IS_NUMBER
+        int | None,
+        _text(description="Overlapping files of a table with clustering columns or a sort key."),
+        _IS_NUMBER,
     ] = None
     unindexed_files: Annotated[
         int | None, _text(description="Files that an inverted index does not cover."), _IS_NUMBER

@@ -23,7 +23,8 @@ from delta_ops.maintenance.indexes.act import IndexInfo
 from delta_ops.maintenance.kept_versions import KeptVersions, ref_of_error
 from delta_ops.maintenance.log_cleanup.load import plan_of_listed, plan_of_log
 from delta_ops.maintenance.log_cleanup.plan import LogCleanupPlan
-from delta_ops.maintenance.optimize.plan import plan_optimize
+from delta_ops.maintenance.optimize.plan import OptimizePlan, plan_optimize
+from delta_ops.maintenance.optimize.plan_runs import key_order, plan_runs
 from delta_ops.maintenance.registry import refusals
 from delta_ops.maintenance.scan_cache.act import load_scan_cache_facts
 from delta_ops.maintenance.thresholds import Facts
@@ -80,12 +81,9 @@ def load_facts(
     is_there = expired > 0
     with _refusing(refused, "vacuum", snapshot):
         is_there = is_there and any_is_there(snapshot, tombstones, horizon_ms, keep)
-    merging = plan_optimize(
-        table.small_files, target_size_bytes=table.target_size_bytes, min_files=min_files
-    )
     return Facts(
         version=snapshot.version,
-        mergeable_files=merging.num_files,
+        mergeable_files=_plan_merging(table, min_files).num_files,
         checkpoint_interval=snapshot.properties.checkpoint_interval,
         commits_since_checkpoint=snapshot.commits_since_checkpoint,
         commit_bytes_since_checkpoint=_commit_bytes(table.listing, snapshot),
@@ -99,6 +97,13 @@ def load_facts(
         scan_cache=None if is_of_branch(snapshot) else load_scan_cache_facts(snapshot),
         unindexed_files=max(map(_unindexed_files, table.indexes), default=0),
     )
+
+
+def _plan_merging(table: LoadedTable, min_files: int) -> OptimizePlan:
+    key, target = key_order(table.snapshot), table.target_size_bytes
+    if key is not None:
+        return plan_runs(table.snapshot, key, target_size_bytes=target, min_files=min_files)
+    return plan_optimize(table.small_files, target_size_bytes=target, min_files=min_files)
 
 
 def _unindexed_files(index: IndexInfo) -> int:

@@ -48,12 +48,13 @@ _SHARES = ("deleted_rows", "stats_coverage", "index_selectivity")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clustering:
-    """The layout of a clustered table; zeros if a table is not clustered."""
+    """The layout of a table by clustering columns or a sort key; zeros if it has none."""
 
     depth: int
-    """The most files that may hold one combination of clustering values."""
+    """The most files that may hold one combination of clustering values, or the most sorted runs
+    that may hold one key."""
     loose_files: int
-    """Files that have not been laid out by the clustering columns."""
+    """Files that have not been laid out by the clustering columns, or that are to be merged."""
     next_depth: int
     """The expected depth after the next optimize; equal to `depth` if there is no work."""
 
@@ -118,7 +119,7 @@ class Facts:
     scan_cache: ScanCacheFacts | None = None
     """The scan cache; None: not measured."""
     clustering: Clustering | None = None
-    """The layout of a clustered table; None: not measured."""
+    """The layout by clustering columns or a sort key; None: not measured."""
     unindexed_files: int = 0
     """Live files that an inverted index does not cover; the most of any index."""
 
@@ -161,8 +162,8 @@ class HealthThresholds:
     expired_log_files: int = 1
     """Due at this many files."""
     clustering_depth: int = 4
-    """Due if this many files of a clustered table may hold the same values and some are not laid
-    out."""
+    """Due if this many files of a table with clustering columns or a sort key may hold the same
+    values, and some are not laid out."""
     unindexed_files: int = 10
     """Due at this many files that an inverted index does not cover."""
     index_selectivity: float = 0.5

@@ -19,7 +19,7 @@ from delta_ops.transaction.commit.hooks import (
 from delta_ops.transaction.idempotency import Txn
 from delta_ops.transaction.races.conflicts import Conflict
 from delta_ops.transaction.result import CommitResult
-from delta_ops.transaction.rewrite_group import CurveOrder, RewriteGroup
+from delta_ops.transaction.rewrite_group import CurveOrder, KeyOrder, RewriteGroup
 from delta_ops.transaction.staging import Staged
 from delta_ops.transaction.transaction import Transaction, begin
 
@@ -54,6 +54,7 @@ __all__ = [
     "Conflict",
     "CurveOrder",
     "Hook",
+    "KeyOrder",
     "NewColumn",
     "RewriteGroup",
     "Staged",

@@ -34,6 +34,18 @@ class CurveOrder:
     curve: Curve = "zorder"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyOrder:
+    """Sort rows by the columns of the sort key, one after the other: merge sorted files.
+
+    Nulls come first, as Spark sorts.
+    """
+
+    columns: tuple[ColumnPath, ...]
+    """The sort key of the table, by logical names."""
+
+
+RowOrder = CurveOrder | KeyOrder
 MAX_ORDER_COLUMNS = 8
 
 
@@ -44,12 +56,13 @@ class RewriteGroup:
     files: tuple[AddFile, ...]
     target_size_bytes: int
     """Approximate size of each output file."""
-    order: CurveOrder | None = None
+    order: RowOrder | None = None
     """The order of the rows over all output files; None keeps the input order."""
 
     separate: Predicate | None = None
-    """Matching rows get their own files. With an order by one column these are the last files, so
-    rows that continue the table do not share a file with rows that overlap older data."""
+    """Matching rows get their own files, in a `CurveOrder`. With an order by one column these are
+    the last files, so rows that continue the table do not share a file with rows that overlap older
+    data."""
 
     @property
     def size_bytes(self) -> int:

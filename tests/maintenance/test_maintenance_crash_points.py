@@ -64,6 +64,15 @@ def with_large_files(root: Path) -> Table:
     return table
 
 
+def with_overlaps(root: Path) -> Table:
+    """Four files that hold the same keys, in each of two partitions."""
+    table = Table(root)
+    for number in range(8):
+        ids, settings = [number, number + 100], {"delta_ops.sortKey": "id"}
+        table.write(ids, "ab"[number % 2], partition_by=["p"], configuration=settings)
+    return table
+
+
 def shape(table: Table) -> list[str]:
     """Commits and checkpoints, and the number of live files, because file names differ.
 
@@ -115,6 +124,12 @@ def killed_after(table: Table, call: int) -> DeltaLog:
             partial(optimize, **CUT),
             marks=pytest.mark.full,
             id="large files are cut",
+        ),
+        pytest.param(
+            with_overlaps,
+            partial(optimize, commit_bytes=1),
+            marks=pytest.mark.full,
+            id="merges of sorted runs in several commits",
         ),
         pytest.param(fragmented, create_checkpoint, marks=pytest.mark.full, id="checkpoint"),
         pytest.param(with_old_log, clean_up_log, id="log clean-up"),

@@ -106,8 +106,8 @@ def to_batches(
 
     Args:
         order_by: Columns to order the rows by, ascending; nulls first, NaN last. Files that overlap
-            are merged. Files that are not sorted by these columns, as the footer states it, are
-            read whole. Use a sort key (`delta_ops.sortKey`) to keep memory small.
+            are merged. Files that do not state that they are sorted by these columns are read
+            whole. Use a sort key (`delta_ops.sortKey`) to keep memory small.
 
     Examples:
         >>> sum(batch.num_rows for batch in da.to_batches("lake/orders", columns=["id"]))

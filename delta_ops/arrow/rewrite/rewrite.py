@@ -13,6 +13,7 @@ from delta_ops.arrow.memory_pools import returning_memory, sparing_memory
 from delta_ops.arrow.read.count import num_live_rows
 from delta_ops.arrow.read.reading import CountedRows
 from delta_ops.arrow.read.scan import plan_reading_kept
+from delta_ops.arrow.rewrite.merge_rewrite import write_merged
 from delta_ops.arrow.rewrite.ordered_rewrite import MEMORY_BYTES, WriteFile, write_in_order
 from delta_ops.arrow.write.data_file import DataFileWriter, row_groups
 from delta_ops.arrow.write.written_files import all_or_none
@@ -22,7 +23,7 @@ from delta_ops.protocol.row_rules import not_null_rules
 from delta_ops.protocol.row_tracking import tracked_definition
 from delta_ops.protocol.schema.arrow_types import arrow_schema_from_schema
 from delta_ops.protocol.table_definition import validate
-from delta_ops.transaction import RewriteGroup, Staged
+from delta_ops.transaction import CurveOrder, KeyOrder, RewriteGroup, Staged
 
 _LEAST_ROW_GROUP_BYTES = 1 << 20
 _LEAST_COLUMN_BYTES = 32 << 10
@@ -59,6 +60,8 @@ def rewrite(snapshot: Snapshot, group: RewriteGroup, *, memory_bytes: int = MEMO
     partition_values = _partition_values(snapshot, group)
     names = file_schema.names
 
+    is_merged = isinstance(group.order, KeyOrder)
+
     def write_file(batches: Iterable[pa.RecordBatch]) -> AddFile:
         # Each file holds two row groups: one is encoded while the other is read.
         wide_bytes = min(_LEAST_COLUMN_BYTES * len(names), memory_bytes // 4)
@@ -67,17 +70,25 @@ def rewrite(snapshot: Snapshot, group: RewriteGroup, *, memory_bytes: int = MEMO
             groups = row_groups(batches, most_bytes, _NEIGHBOURS_ROWS, _NEIGHBOURS_BYTES)
         else:
             groups = row_groups(batches, most_bytes)
-        return writer.write(groups, partition_values, data_change=False)
+        return writer.write(groups, partition_values, data_change=False, is_sorted=is_merged)
 
     # Giving memory back takes time, since its pages are requested again. A sorted rewrite holds all
     # rows anyway.
-    returns_memory = group.order is None or memory_bytes < MEMORY_BYTES
+    returns_memory = not isinstance(group.order, CurveOrder) or memory_bytes < MEMORY_BYTES
+    adds: Sequence[AddFile]
     with sparing_memory(), returning_memory() if returns_memory else nullcontext():
-        adds, num_rows = (
-            _write_neighbours(snapshot, group, write_file, names, memory_bytes)
-            if group.order is None
-            else write_in_order(snapshot, group, group.order, write_file, names, memory_bytes)
-        )
+        names = file_schema.names
+        match group.order:
+            case KeyOrder():
+                adds, num_rows = write_merged(
+                    snapshot, group, group.order, write_file, file_schema, memory_bytes
+                )
+            case CurveOrder():
+                adds, num_rows = write_in_order(
+                    snapshot, group, group.order, write_file, names, memory_bytes
+                )
+            case None:
+                adds, num_rows = _write_neighbours(snapshot, group, write_file, names, memory_bytes)
     return Staged(
         adds=tuple(adds),
         schema=definition.schema,

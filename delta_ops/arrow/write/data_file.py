@@ -33,7 +33,7 @@ from delta_ops.protocol.columns.mapping import physical_path
 from delta_ops.protocol.file_paths import canonical_path, encode_path
 from delta_ops.protocol.schema import ColumnPath, StructField, drop_hidden
 from delta_ops.protocol.schema.arrow_types import arrow_type_from_type
-from delta_ops.protocol.sort_key import SortColumn, sort_columns
+from delta_ops.protocol.sort_key import SortColumn, sort_columns, sorted_tags
 from delta_ops.protocol.stats.from_footer import FileStatsMaker
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.protocol.values.partition_values import hive_directory, parse
@@ -82,6 +82,7 @@ class DataFileWriter:
         self._forms = FormChooser(definition, file_schema, self._stored)
         self._sorted_by = () if is_of_changes else sort_columns(definition)
         self._sort_names = [each.name for each in self._sorted_by]
+        self._sorted_tags = sorted_tags(definition)
 
     def write(
         self,
@@ -90,6 +91,7 @@ class DataFileWriter:
         *,
         data_change: bool,
         is_durable: bool = True,
+        is_sorted: bool = False,
     ) -> AddFile:
         """Write one file of a partition.
 
@@ -100,6 +102,7 @@ class DataFileWriter:
                 column, in directory order.
             is_durable: If False, the caller must call `Storage.persist` before a commit names the
                 file.
+            is_sorted: Whether all rows come in the order of the sort key. The file then states so.
 
         Raises:
             InvalidRequestError: A row breaks a rule of the table, or the rows cannot be encoded.
@@ -125,7 +128,15 @@ class DataFileWriter:
             encoded = pa.BufferOutputStream() if is_small else None
             into = sink if encoded is None else encoded
             footers.append(
-                self._encode(checked, into, form, free_of_nan, partition_values, is_long=is_long)
+                self._encode(
+                    checked,
+                    into,
+                    form,
+                    free_of_nan,
+                    partition_values,
+                    is_long=is_long,
+                    is_sorted=is_sorted,
+                )
             )
             if encoded is not None:
                 sink.write(encoded.getvalue())
@@ -133,7 +144,8 @@ class DataFileWriter:
         values = self._stored_values(partition_values)
         path = self._new_path(values, form.codec)
         info = self._storage.create_from_stream(path, write, is_durable=is_durable)
-        return self._add(path, info, footers[0], free_of_nan, values, data_change)
+        add = self._add(path, info, footers[0], free_of_nan, values, data_change)
+        return replace(add, tags=self._sorted_tags) if is_sorted else add
 
     def write_few(
         self,
@@ -236,16 +248,19 @@ class DataFileWriter:
         partition_values: Mapping[str, str | None],
         *,
         is_long: bool = False,
+        is_sorted: bool = False,
     ) -> pq.FileMetaData:
         """Encode rows and return the footer; removes columns with NaN from `free_of_nan`.
 
         Args:
             is_long: Whether a thread encodes each table while the next table is read.
+            is_sorted: As for `write`.
         """
         footers: list[pq.FileMetaData] = []
 
         def encode(held: list[pa.Table], writer: pq.ParquetWriter) -> None:
-            rows = self._sort(drop_unused_strings(held.pop()))
+            rows = drop_unused_strings(held.pop())
+            rows = rows if is_sorted else self._sort(rows)
             stored = self._stored_rows(rows, form.schema, partition_values)
             writer.write_table(stored, row_group_size=ROW_GROUP_ROWS)
             if free_of_nan:

@@ -1,4 +1,6 @@
-"""Optimize: combines small files, or lays rows out in an order. No commit changes a row.
+"""Optimize: combines small files, merges sorted files, or lays rows out in an order.
+
+No commit changes a row.
 
 Commits only rearrange rows (`dataChange` false), so concurrent appends do not conflict. If another
 writer removed a file of one group, the other groups are still committed. Each commit has a txn
@@ -29,6 +31,7 @@ from delta_ops.maintenance.optimize.plan import (
     validate_bounds,
 )
 from delta_ops.maintenance.optimize.plan_order import MAX_GROUP_BYTES, plan_order
+from delta_ops.maintenance.optimize.plan_runs import key_order, plan_runs
 from delta_ops.maintenance.optimize.run import (
     COMMIT_BYTES,
     OptimizeResult,
@@ -43,7 +46,7 @@ from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.predicate.text import predicate_text
 from delta_ops.protocol.schema.column_names import name_of_path
 from delta_ops.transaction.engine import Engine, RewriteFiles
-from delta_ops.transaction.rewrite_group import Curve, CurveOrder
+from delta_ops.transaction.rewrite_group import Curve, CurveOrder, KeyOrder
 
 
 def optimize(
@@ -68,8 +71,9 @@ def optimize(
 ) -> OptimizeResult:
     """Compact small files, or order rows across files.
 
-    A clustered table is laid out by its clustering columns. Another table is laid out only by
-    `zorder_by`.
+    A clustered table is laid out by its clustering columns. In a table with a sort key, files that
+    overlap are merged where more than three may hold a key, and small files with their neighbours.
+    Another table is laid out only by `zorder_by`.
 
     Args:
         target_size: Bytes that a new file should have; `delta.targetFileSize` if None, or 128 MiB.
@@ -166,9 +170,12 @@ class OptimizeRequest(RewriteRequest):
         return f"{order} {self.full} {self.min_files} {bounds} {self.predicate!r}"
 
     def plan(self, snapshot: Snapshot) -> Planned:
-        """Choose small files to combine, or files to lay out in an order."""
+        """Choose small files to combine, files to merge, or files to lay out in an order."""
         if self.zorder_by is None:
             order = clustering_order(snapshot)
+            key = key_order(snapshot)
+            if key is not None:
+                return self._plan_merges(snapshot, key)
         else:
             order = zorder(snapshot, self.zorder_by, self.curve)
         if order is None:
@@ -197,12 +204,33 @@ class OptimizeRequest(RewriteRequest):
         # No candidates: files beside the plan would exceed the budget.
         return Planned(plan=planned, plan_again=plan_again)
 
-    def _plan_layout(self, snapshot: Snapshot, order: CurveOrder) -> Planned:
+    def _plan_merges(self, snapshot: Snapshot, order: KeyOrder) -> Planned:
+        self._reject_max_size(snapshot)
+        plan = partial(
+            plan_runs,
+            snapshot,
+            order,
+            target_size_bytes=target_size_bytes(snapshot, self.target_size),
+            predicate=self.predicate,
+            min_files=self.min_files,
+            min_size_bytes=self.min_size,
+            full=self.full,
+        )
+        planned = plan(max_bytes=self.max_bytes)
+        if self.full or not planned.has_work:  # the error names the smallest merge
+            cure = ", or leave out full, which takes whole partitions" if self.full else ""
+            planned = plan(max_bytes=None).fit_groups(self.max_bytes, snapshot.uri, cure)
+        return Planned(plan=planned)
+
+    def _reject_max_size(self, snapshot: Snapshot) -> None:
         if self.max_size is not None:
             raise InvalidRequestError(
                 f"{snapshot.uri}: the order decides how files are split; leave out "
                 f"{option('max_size')}"
             )
+
+    def _plan_layout(self, snapshot: Snapshot, order: CurveOrder) -> Planned:
+        self._reject_max_size(snapshot)
         planned = plan_order(
             snapshot,
             order,
@@ -219,10 +247,12 @@ class OptimizeRequest(RewriteRequest):
         """See `RewriteRequest.parameters`."""
         names = [name_of_path(path) for path in plan.order.columns] if plan.order else []
         is_clustered = bool(snapshot.clustering_columns)
+        is_merged = isinstance(plan.order, KeyOrder)
         return {
             "predicate": self._predicate_texts(),
-            "zOrderBy": [] if is_clustered else names,
+            "zOrderBy": [] if is_clustered or is_merged else names,
             "clusterBy": names if is_clustered else [],
+            **({"sortBy": names} if is_merged else {}),
             **({"isFull": self.full} if is_clustered else {}),
             "auto": False,
             "targetSize": plan.target_size_bytes,

@@ -29,6 +29,7 @@ from delta_ops.maintenance.optimize.small_files import small_files, target_size_
 from delta_ops.option_words import option
 from delta_ops.protocol.actions import AddFile, Metadata
 from delta_ops.protocol.properties.known import AUTO_COMPACT
+from delta_ops.protocol.sort_key import sort_columns
 from delta_ops.transaction.commit.hooks import CommittedVersion, Hook
 from delta_ops.transaction.engine import Engine, RewriteFiles
 
@@ -114,7 +115,8 @@ class AutoCompactRequest(RewriteRequest):
     def plan(self, snapshot: Snapshot) -> Planned:
         """Choose small files of partitions that were written to and have many small files."""
         target = target_size_bytes(snapshot, None)
-        small = [] if snapshot.clustering_columns else small_files(snapshot, target)
+        has_order = snapshot.clustering_columns or sort_columns(snapshot.definition)
+        small = [] if has_order else small_files(snapshot, target)
         files = _filter_crowded(small, self.written, self.min_files)
         planned = plan_optimize(
             files, target_size_bytes=target, max_group_bytes=self.max_bytes

@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 
 from delta_ops.log import Snapshot
 from delta_ops.log.version.pruning import values_of
+from delta_ops.maintenance.optimize.run_tags import ORDER_TAGS
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_values import FALSE_SCALAR, array_of, numpy_of, scalar
 from delta_ops.protocol.columns.mapping import physical_path
@@ -124,12 +125,15 @@ def mark_cube(
 
 
 def shared_tags(adds: Sequence[AddFile]) -> dict[str, str | None]:
-    """The tags that all files share: they hold for all rows of the files."""
+    """The tags that all files share: they hold for all rows of the files.
+
+    Tags about the order of rows are left out.
+    """
     first, *others = [add.tags or {} for add in adds]
     return {
         name: value
         for name, value in first.items()
-        if all(name in tags and tags[name] == value for tags in others)
+        if name not in ORDER_TAGS and all(name in tags and tags[name] == value for tags in others)
     }
 
 

@@ -18,11 +18,12 @@ from delta_ops.maintenance.optimize.depth import depth_of
 from delta_ops.maintenance.optimize.file_columns import FileColumns, load_file_columns
 from delta_ops.maintenance.optimize.overlaps import Ints, Ranges
 from delta_ops.maintenance.optimize.plan import OptimizePlan, Planned
+from delta_ops.maintenance.optimize.plan_runs import depth_of_runs
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_values import array_of, numpy_of, scalar
 from delta_ops.protocol.file_paths import canonical_texts
 from delta_ops.protocol.stats.file_stats import num_records
-from delta_ops.transaction import RewriteGroup
+from delta_ops.transaction import KeyOrder, RewriteGroup
 
 VERSIONS_LOOKED_AT = 200
 _RUNS = 5
@@ -206,7 +207,8 @@ def depth_after(snapshot: Snapshot, plan: OptimizePlan) -> int:
         groups += [number] * len(group.files)
     places = pc.index_in(files.paths, value_set=array_of(paths, pa.string()))
     group_of = numpy_of(array_of(groups, pa.int64()).take(places).fill_null(scalar(-1)))
-    return depth_of(_merge_groups(files, group_of))
+    merged = _merge_groups(files, group_of)
+    return depth_of_runs(merged) if isinstance(plan.order, KeyOrder) else depth_of(merged)
 
 
 def _merge_groups(files: FileColumns, group_of: Ints) -> FileColumns:
@@ -229,11 +231,14 @@ def _merge_groups(files: FileColumns, group_of: Ints) -> FileColumns:
     ranges = [Ranges(hull(r.lows, np.minimum), hull(r.highs, np.maximum)) for r in files.ranges]
     is_counted = group_of < 0
     is_counted[first_of_each] = True
-    return replace(files, ranges=tuple(ranges)).take(np.flatnonzero(is_counted))
+    cubes = files.cubes.copy()
+    cubes[first_of_each] = -1
+    merged = replace(files, ranges=tuple(ranges), cubes=cubes)
+    return merged.take(np.flatnonzero(is_counted))
 
 
 def _is_ordered(entry: HistoryEntry) -> bool:
-    columns = (entry.operation_parameters.get(name) for name in ("zOrderBy", "clusterBy"))
+    columns = (entry.operation_parameters.get(name) for name in ("zOrderBy", "clusterBy", "sortBy"))
     return any(each not in (None, [], "[]") for each in columns)
 
 

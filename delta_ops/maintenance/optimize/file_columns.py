@@ -5,8 +5,9 @@ A run rewrites only a few files of a million, so only these become Python object
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,7 @@ from delta_ops.log import Snapshot
 from delta_ops.log.version.pruning import match_files, values_of
 from delta_ops.maintenance.optimize.cubes import are_foreign, are_loose, cubes_of, order_tags
 from delta_ops.maintenance.optimize.overlaps import Ints, Ranges
+from delta_ops.maintenance.optimize.run_tags import runs_of
 from delta_ops.protocol.arrow_schemas import CANONICAL_PATH, merge_chunks
 from delta_ops.protocol.arrow_values import array_of, numpy_of, scalar
 from delta_ops.protocol.columns.mapping import physical_path
@@ -24,7 +26,7 @@ from delta_ops.protocol.file_paths import are_absolute
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.schema import TIMESTAMP, TIMESTAMP_NTZ, ColumnPath, DataType, leaves
 from delta_ops.protocol.stats.file_domains import MILLISECOND, domains_at_once, domains_one_by_one
-from delta_ops.transaction.rewrite_group import CurveOrder
+from delta_ops.transaction.rewrite_group import CurveOrder, KeyOrder, RowOrder
 
 _TAGS = ["tags", "clusteringProvider"]
 _COLUMNS = [CANONICAL_PATH, "path", "partitionValues", "size", "modificationTime", *_TAGS]
@@ -49,11 +51,11 @@ class FileColumns:
     partitions: Ints
     """Partition numbers."""
     cubes: Ints
-    """Cube numbers; -1: the file was not laid out in the order."""
+    """Cube numbers, or run numbers of a sort key; -1: the file was not laid out in the order."""
     is_foreign: npt.NDArray[np.bool_]
     """Whether the file has another clustering provider."""
     ranges: tuple[Ranges, ...] = ()
-    """For each column of the order; empty if they were not requested."""
+    """For each column of a `CurveOrder`, or one for a `KeyOrder`; empty if not requested."""
 
     def group_by_partition(self) -> list[Ints]:
         """The file numbers of each partition."""
@@ -87,7 +89,7 @@ def has_loose_files(snapshot: Snapshot, order: CurveOrder) -> bool:
 
 def load_file_columns(
     snapshot: Snapshot,
-    order: CurveOrder,
+    order: RowOrder,
     predicate: Predicate | None = None,
     *,
     with_ranges: bool = False,
@@ -99,7 +101,8 @@ def load_file_columns(
     """
     partition_names = tuple(snapshot.definition.partition_names.values())
     axes = axes_of(snapshot, order) if with_ranges else {}
-    tags = order_tags(snapshot, order)
+    is_key = isinstance(order, KeyOrder)
+    laid_out = _plan_marks(snapshot, order)
 
     def columns_of(adds: pa.RecordBatch) -> list[pa.Array]:
         return [
@@ -107,9 +110,9 @@ def load_file_columns(
             adds["size"],
             pc.fill_null(adds["modificationTime"], scalar(0)),
             are_foreign(adds),
-            cubes_of(adds, tags),
+            laid_out(adds),
             *(values_of(adds["partitionValues"], name) for name in partition_names),
-            *(_bounds(adds["stats"], axes) if axes else ()),
+            *(_bounds(adds["stats"], axes, nulls_first=is_key) if axes else ()),
         ]
 
     columns = [columns_of(adds) for adds in _own_files(snapshot, predicate, with_stats=bool(axes))]
@@ -117,6 +120,7 @@ def load_file_columns(
         pa.concat_arrays, zip(*columns, strict=True)
     )
     partition_values, bounds = others[: len(partition_names)], others[len(partition_names) :]
+    ranges = tuple(_ranges(*bounds[n : n + 3]) for n in range(0, len(bounds), 3))
     return FileColumns(
         paths=paths,
         sizes=numpy_of(sizes),
@@ -124,11 +128,18 @@ def load_file_columns(
         partitions=_number_partitions(partition_values, len(paths)),
         cubes=np.where(_bools(cubes.is_null()), -1, _codes(cubes)),
         is_foreign=_bools(is_foreign),
-        ranges=tuple(_ranges(*bounds[n : n + 3]) for n in range(0, len(bounds), 3)),
+        ranges=(_join_ranges(ranges),) if is_key and ranges else ranges,
     )
 
 
-def axes_of(snapshot: Snapshot, order: CurveOrder) -> Axes:
+def _plan_marks(snapshot: Snapshot, order: RowOrder) -> Callable[[pa.RecordBatch], pa.Array]:
+    """Plan how to find the cube or the sorted run of each file."""
+    if isinstance(order, KeyOrder):
+        return partial(runs_of, definition=snapshot.definition)
+    return partial(cubes_of, order=order_tags(snapshot, order))
+
+
+def axes_of(snapshot: Snapshot, order: RowOrder) -> Axes:
     """The columns that rows are ordered by: the type by physical path."""
     types = dict(leaves(snapshot.schema))
     return {physical_path(path, snapshot.schema): types[path] for path in order.columns}
@@ -153,14 +164,18 @@ def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.nulls(0, each.type) for each in schema], schema=schema)
 
 
-def _bounds(stats: pa.Array, axes: Axes) -> Iterator[pa.Array]:
-    """Three arrays for each column: lowest value, highest value, and whether there are values."""
+def _bounds(stats: pa.Array, axes: Axes, *, nulls_first: bool) -> Iterator[pa.Array]:
+    """Three arrays for each column: lowest value, highest value, and whether there are values.
+
+    Args:
+        nulls_first: Whether a file with nulls has no lowest value.
+    """
     domains = dict(domains_at_once(stats, axes))
     missing = {path: data_type for path, data_type in axes.items() if path not in domains}
     domains |= domains_one_by_one(stats, missing) if missing else {}
     for path, data_type in axes.items():
         domain = domains[path]
-        yield domain.low
+        yield pc.if_else(domain.has_nulls, pa.NULL, domain.low) if nulls_first else domain.low
         # The bound as the writer computed it: otherwise neighbouring files would overlap.
         is_time = data_type in (TIMESTAMP, TIMESTAMP_NTZ)
         yield pc.subtract(domain.high, MILLISECOND) if is_time else domain.high
@@ -178,6 +193,15 @@ def _ranges(low: pa.Array, high: pa.Array, has_values: pa.Array) -> Ranges:
     highs[_bools(high.is_null())] = codes.max(initial=0) + 1
     highs[~_bools(has_values)] = 0
     return Ranges(lows, np.maximum(lows, highs))
+
+
+def _join_ranges(ranges: Sequence[Ranges]) -> Ranges:
+    """The ranges of all columns together, as ranks: the first columns decide."""
+    if len(ranges) == 1:
+        return ranges[0]
+    ends = np.stack([np.concatenate(each) for each in ranges], axis=1)
+    _, ranks = np.unique(ends, axis=0, return_inverse=True)
+    return Ranges(*np.split(ranks.reshape(-1), 2))
 
 
 def _number_partitions(values: Sequence[pa.Array], num_files: int) -> Ints:

@@ -43,7 +43,7 @@ def _clustering_findings(facts: Facts, limits: HealthThresholds) -> Sequence[Fin
     # No run changes the depth of files that are already laid out.
     threshold = limits.clustering_depth
     cure = (
-        "optimize: new files are not clustered yet; the next run is expected to leave a depth of "
+        "optimize: files are not laid out yet; the next run is expected to leave a depth of "
         f"{clustering.next_depth}"
     )
     return [

@@ -16,7 +16,8 @@ from delta_ops.arguments import validate_arguments
 from delta_ops.errors import InvalidRequestError
 from delta_ops.option_words import option
 from delta_ops.protocol.actions import AddFile
-from delta_ops.transaction import CurveOrder, RewriteGroup
+from delta_ops.transaction import RewriteGroup
+from delta_ops.transaction.rewrite_group import RowOrder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +26,7 @@ class OptimizePlan:
 
     target_size_bytes: int
     groups: tuple[RewriteGroup, ...] = ()
-    order: CurveOrder | None = None
+    order: RowOrder | None = None
     """The order of the rows of each group; None: the present order."""
 
     @property

@@ -31,13 +31,14 @@ from delta_ops.maintenance.optimize.cubes import (
     shared_tags,
 )
 from delta_ops.maintenance.optimize.plan import OptimizePlan, PlanAgain
+from delta_ops.maintenance.optimize.run_tags import mark_run
 from delta_ops.maintenance.optimize.small_files import own_files_by_path
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_values import array_of
 from delta_ops.protocol.columns.identity import only_moves_marks
 from delta_ops.protocol.file_paths import canonical_path
 from delta_ops.storage.concurrency import MAX_CONCURRENCY
-from delta_ops.transaction import RewriteGroup, Staged, Transaction
+from delta_ops.transaction import KeyOrder, RewriteGroup, Staged, Transaction
 from delta_ops.transaction.engine import Engine, RewriteFiles
 from delta_ops.transaction.write_rules import num_rows
 
@@ -165,7 +166,9 @@ class Rewriting:
         is_clustered = bool(self.snapshot.clustering_columns)
 
         def note(group: RewriteGroup, staged: Staged) -> None:
-            if group.order is not None:
+            if isinstance(group.order, KeyOrder):
+                staged = replace(staged, adds=mark_run(staged.adds))
+            elif group.order is not None:
                 tags = order_tags(self.snapshot, group.order)
                 adds = mark_cube(staged.adds, tags, is_clustered=is_clustered)
                 staged = replace(staged, adds=adds)
@@ -299,9 +302,14 @@ class Rewriting:
         except BaseException:
             discard(self.transaction.log.storage, staged.adds)
             raise
-        tags, provider = shared_tags(group.files) or None, shared_provider(group.files)
+        tags, provider = shared_tags(group.files), shared_provider(group.files)
         adds = (
-            replace(add, data_change=False, tags=tags, clustering_provider=provider)
+            replace(
+                add,
+                data_change=False,
+                tags={**tags, **(add.tags or {})} or None,
+                clustering_provider=provider,
+            )
             for add in staged.adds
         )
         return replace(staged, adds=tuple(adds))

@@ -229,7 +229,7 @@ _TEXTS: Mapping[Measure, Callable[[Any, Any], str]] = {
     "stats_coverage": lambda value, limit: (
         f"{value:.3g} of the files have statistics, required {limit:g}"
     ),
-    "clustering_depth": _count_text("file", " may hold the same clustering values"),
+    "clustering_depth": _count_text("file", " may hold the same clustering values or keys"),
     "unindexed_files": _count_text("file", " not covered by an index"),
     "index_selectivity": lambda value, limit: (
         f"a value of an index is in {value:.3g} of the files, limit {limit:g}"

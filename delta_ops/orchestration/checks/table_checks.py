@@ -50,7 +50,7 @@ _DESCRIPTIONS: Mapping[str, str] = {
     "partition_skew": "Size of the largest partition, relative to the mean.",
     "file_size_skew": "Size of the largest file, relative to the target size.",
     "stats_coverage": "Share of the files with statistics, which readers need to skip files.",
-    "clustering_depth": "Overlapping files of a clustered table.",
+    "clustering_depth": "Overlapping files of a table with clustering columns or a sort key.",
     "unindexed_files": "Files that an inverted index does not cover.",
     "index_selectivity": "Share of the files that hold one value of an inverted index.",
     "promised_time_travel": "Time travel that the table's properties promise.",

@@ -86,7 +86,8 @@ class FleetMaintenanceConfig(StrictConfig):
     at_once: int = Field(default=2, ge=1, le=256, description="Tables maintained at once.")
     small_files: int | None = _threshold("Optimize from this number of small files on.")
     clustering_depth: int | None = _threshold(
-        "Optimize a clustered table from this number of overlapping files on."
+        "Optimize a table with clustering columns or a sort key from this number of overlapping "
+        "files on."
     )
     unindexed_files: int | None = _threshold(
         "Refresh indexes from this number of files on that an index does not cover."

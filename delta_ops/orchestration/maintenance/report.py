@@ -26,6 +26,7 @@ from delta_ops.orchestration.card.table_card import table_card
 from delta_ops.orchestration.markdown import plain_text
 from delta_ops.orchestration.metadata import row_count
 from delta_ops.orchestration.tables import TableRef
+from delta_ops.protocol.sort_key import sort_columns
 
 _SAVED = ("bytes", "live_files", "commits_to_replay")
 _NAMES: Mapping[str, str] = {
@@ -115,8 +116,9 @@ def _series(snapshot: Snapshot) -> dict[str, int]:
 
 
 def _depths(snapshot: Snapshot, result: MaintenanceResult) -> dict[str, int]:
-    """The depth of a clustered table before and after a rewrite."""
-    if "optimize" not in result.operations or not snapshot.clustering_columns:
+    """The depth of a table with clustering columns or a sort key, before and after a rewrite."""
+    is_laid_out = snapshot.clustering_columns or sort_columns(snapshot.definition)
+    if "optimize" not in result.operations or not is_laid_out:
         return {}
     before = result.plan.clustering_depth
     return {

@@ -2,7 +2,7 @@
 
 The scan is split into tasks of at most the target size, and tasks are combined without a shuffle.
 Rows within the group are then in Spark's order, not in the order of the files. A group with an
-order is sorted along its curve.
+order is sorted along its curve, or split into ranges of the sort key.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from delta_ops.protocol.row_tracking import tracked_definition
 from delta_ops.protocol.schema import StructType
 from delta_ops.protocol.stats.file_stats import parse_stats
 from delta_ops.protocol.table_definition import validate
+from delta_ops.spark.expressions.columns import named_column
 from delta_ops.spark.read.read import read_kept, read_parted
 from delta_ops.spark.rewrite.curve_order import CurveUnavailableError, sort_along
 from delta_ops.spark.row_checks import checked_rules, null_checks
 from delta_ops.spark.session.session import overriding
 from delta_ops.spark.write.data_files import TableTarget, rewrite_rows
-from delta_ops.transaction import RewriteGroup, Staged
-from delta_ops.transaction.rewrite_group import CurveOrder
+from delta_ops.transaction import CurveOrder, KeyOrder, RewriteGroup, Staged
 from delta_ops.transaction.row_changes import num_live_rows
 
 _MAX_TASK_BYTES = "spark.sql.files.maxPartitionBytes"
@@ -51,10 +51,16 @@ def rewrite_group(spark: SparkSession, snapshot: Snapshot, group: RewriteGroup) 
     with overriding(spark, {_MAX_TASK_BYTES: f"{task_bytes}b"}):
         num_files = max(1, round(total / group.target_size_bytes))
         rows = read_kept(spark, snapshot, group.files)
-        if group.order is None:
-            rows = _coalesce(spark, rows, snapshot, group.files, num_files)
-        else:
-            rows = _sort(rows, group.order, stored.schema, snapshot, group, num_files)
+        match group.order:
+            case None:
+                rows = _coalesce(spark, rows, snapshot, group.files, num_files)
+            case KeyOrder(columns=columns):
+                # The writer sorts the rows of each partition by the sort key.
+                rows = rows.repartitionByRange(
+                    num_files, *(named_column(name) for (name,) in columns)
+                )
+            case CurveOrder():
+                rows = _sort(rows, group.order, stored.schema, snapshot, group, num_files)
         written = rewrite_rows(
             rows,
             checks,

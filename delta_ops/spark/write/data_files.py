@@ -30,7 +30,7 @@ from delta_ops.protocol.change_data import CHANGE_DATA_DIRECTORY
 from delta_ops.protocol.file_paths import canonical_path, encode_path
 from delta_ops.protocol.properties.values import CompressionCodec
 from delta_ops.protocol.schema import ColumnPath, drop_hidden
-from delta_ops.protocol.sort_key import sort_columns
+from delta_ops.protocol.sort_key import sort_columns, sorted_tags
 from delta_ops.protocol.stats.from_footer import stats_from_footer
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.protocol.values.partition_values import hive_directory
@@ -380,6 +380,7 @@ def _describe_files(
     schema, settings = definition.physical_schema, definition.stats_settings
     described_columns = drop_hidden(schema)
     settings = replace(settings, always=target.clustered_by)
+    tags = sorted_tags(definition)
 
     def describe_file(info: FileInfo) -> tuple[AddFile | None, int]:
         footer = _footer_of(info, storage)
@@ -397,6 +398,7 @@ def _describe_files(
             modification_time=info.modified_ms,
             data_change=data_change,
             stats=stats,
+            tags=tags,
         )
         return add, footer.num_rows
 
