@@ -29,6 +29,8 @@ BY_DESIGN = {
     "delta_ops.maintenance.registry": "an operation is registered once",
     "delta_ops.maintenance.indexes.refresh": "a module has one part of a refresh",
     "delta_ops.log.version.scan_plan": "a module has one step of a plan",
+    "delta_ops.maintenance.optimize.plan_runs": "a module has one step of a plan",
+    "delta_ops.arrow.rewrite.rewrite": "a module writes rows in one kind of order",
     "delta_ops.arrow.engine": "a module implements one method of the engine port",
     "delta_ops.spark.statements.parse": "a module has the grammar of one group of statements",
     "delta_ops.spark.statements.routing": "a module implements one step for a statement",

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from delta_ops.arrow.sorting import NULL, VALUE, is_sorted, ranks_of, sort_rows
 from delta_ops.errors import DataFileError
 from delta_ops.log import Snapshot
+from delta_ops.option_words import option
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_values import FALSE_SCALAR, array_of, scalar
 from delta_ops.protocol.columns.mapping import physical_name
@@ -130,7 +131,7 @@ class MergedFiles:
     def _open(self, add: AddFile) -> list[_Open]:
         batches = self.read(add)
         if self.states_order(add):
-            parts: Sequence[SortedBatches] = [self._checked(add, batches)]
+            parts: Sequence[SortedBatches] = [self._verify_order(add, batches)]
         elif self.hold is not None:
             parts = self.hold(batches)
         else:
@@ -141,7 +142,7 @@ class MergedFiles:
             self._read_more(each)
         return opened
 
-    def _checked(self, add: AddFile, batches: Iterator[pa.RecordBatch]) -> SortedBatches:
+    def _verify_order(self, add: AddFile, batches: Iterator[pa.RecordBatch]) -> SortedBatches:
         """Check the stated order of a file while its rows are read."""
         end = self.schema.empty_table()
         for batch in batches:
@@ -150,7 +151,7 @@ class MergedFiles:
                 path = canonical_path(add.path, self.snapshot.uri)
                 reason = (
                     f"states that its rows are sorted by {', '.join(self._names)}, but they are "
-                    "not; rewrite it with purge (max_row_group_bytes), or read it without order_by"
+                    f"not; read the table without {option('order_by')}, and overwrite these rows"
                 )
                 raise DataFileError(self.snapshot.uri, self.snapshot.version, path, reason)
             end = rows.slice(max(len(rows) - 1, 0)) if len(rows) else end
@@ -163,11 +164,11 @@ class MergedFiles:
             if len(batch):
                 read = pa.Table.from_batches([batch])
                 opened.rows = pa.concat_tables([opened.rows, read]) if len(opened.rows) else read
-                opened.last = self._bound_of(read.slice(len(read) - 1))
+                opened.last = self._key_of(read.slice(len(read) - 1))
                 return
         opened.rest = None
 
-    def _bound_of(self, row: pa.Table) -> Bound:
+    def _key_of(self, row: pa.Table) -> Bound:
         return tuple(_value_of(row[each.name]) for each in self.order)
 
     @property

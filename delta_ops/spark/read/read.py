@@ -35,6 +35,7 @@ from delta_ops.protocol.row_tracking import row_columns, tracked_definition, val
 from delta_ops.protocol.schema import LONG, StructField, StructType
 from delta_ops.protocol.schema.char_types import SQL_TYPE, char_lengths
 from delta_ops.protocol.schema.column_names import find_named
+from delta_ops.protocol.sort_key import find_order
 from delta_ops.protocol.table_definition import TableDefinition, validate
 from delta_ops.spark.expressions.columns import (
     named_column,
@@ -52,9 +53,10 @@ from delta_ops.spark.read.file_index import (
     group_columns,
     groups_of,
 )
+from delta_ops.spark.read.ordered import ordered_rows
 from delta_ops.spark.read.scan import ChosenRows, ScanColumns, known_size, scan, unite
 from delta_ops.spark.session.session import session_time_zone
-from delta_ops.spark.versions import repartition_by_id, validate_session
+from delta_ops.spark.versions import validate_session
 
 _BASE_ROW_ID = StructField("delta_ops base row id", LONG)
 _COMMIT_VERSION = StructField("delta_ops commit version", LONG)
@@ -73,6 +75,7 @@ def read(
     version: int | None = None,
     timestamp: str | date | None = None,
     ref: str | None = None,
+    order_by: Sequence[str] | None = None,
 ) -> DataFrame:
     """Read the rows of a snapshot or of one version of a table, by default the latest.
 
@@ -84,6 +87,9 @@ def read(
         version: The version to read. Excludes `timestamp`.
         timestamp: Read the version at this time, in UTC unless it has a zone.
         ref: Read a tag or branch, such as `tag:2026-11`; see `delta_ops.versioning`.
+        order_by: Columns to order the rows by, ascending; nulls first, NaN last. Each partition has
+            the rows of files that overlap, and partitions follow each other in order, without a
+            shuffle. Use a sort key (`delta_ops.sortKey`) to have many partitions.
 
     Raises:
         InvalidRequestError: A column is missing or named twice, the predicate does not fit the
@@ -103,6 +109,9 @@ def read(
     snapshot = snapshot_of(source, version, timestamp, ref)
     validate(snapshot.definition, "read", table=snapshot.uri, engine="spark")
     wanted = resolve_columns(snapshot.schema, columns)
+    if order_by is not None:
+        rows = _read_in_order(spark, snapshot, order_by, predicate)
+        return show(rows, snapshot.schema, wanted, None)
     if predicate is None:
         groups, chosen = _all_groups(spark, snapshot)
         return show(_read_groups(spark, snapshot, groups, chosen), snapshot.schema, wanted, None)
@@ -117,6 +126,30 @@ def read(
     # Building a Spark filter takes about forty Py4J calls.
     left = None if plan.is_true_throughout() else implied
     return show(rows, snapshot.schema, wanted, left)
+
+
+def _read_in_order(
+    spark: SparkSession,
+    snapshot: Snapshot,
+    order_by: Sequence[str],
+    predicate: Predicate | Expression | Column | str | None,
+) -> DataFrame:
+    """Read the matching rows with all columns, in order."""
+    order = find_order(snapshot.definition, order_by, snapshot.uri)
+    implied, condition = None, None
+    if predicate is not None:
+        implied, condition = _condition_of(predicate, spark, snapshot)
+        record_read(snapshot, implied)
+
+    def read_some(adds: Sequence[AddFile]) -> DataFrame:
+        rows = pad_columns(read_files(spark, snapshot, adds), snapshot.schema)
+        if condition is not None:
+            return rows.filter(condition.column)
+        return rows if implied is None else rows.filter(to_column(implied, snapshot.schema))
+
+    zone = session_time_zone(spark)
+    files = plan_scan(snapshot, implied, partition_time_zone=zone)
+    return ordered_rows(spark, files, order, read_some)
 
 
 def _condition_of(
@@ -167,23 +200,7 @@ def read_kept(spark: SparkSession, snapshot: Snapshot, adds: Iterable[AddFile]) 
     """
     if row_columns(snapshot.definition, snapshot.uri) is None:
         return read_files(spark, snapshot, adds)
-    return _read_with_places(spark, snapshot, adds).drop(NUMBER.name, ROW_NUMBER)
-
-
-def read_parted(
-    spark: SparkSession, snapshot: Snapshot, add: AddFile, num_rows: int, num_parts: int
-) -> DataFrame:
-    """Read the rows of one file as `read_kept` does, in partitions that keep the file's row order.
-
-    Args:
-        num_rows: Rows in the file, including deleted rows.
-        num_parts: Number of partitions. Each gets about the same number of rows.
-    """
-    rows = _read_with_places(spark, snapshot, [add])
-    part = sf.floor(named_column(ROW_NUMBER) * num_parts / sf.lit(max(1, num_rows))).cast("int")
-    numbered = rows.withColumn(NUMBER.name, part)
-    together = repartition_by_id(numbered, num_parts, named_column(NUMBER.name))
-    return together.sortWithinPartitions(named_column(ROW_NUMBER)).drop(NUMBER.name, ROW_NUMBER)
+    return read_with_places(spark, snapshot, adds).drop(NUMBER.name, ROW_NUMBER)
 
 
 def read_numbered(
@@ -203,7 +220,7 @@ def read_numbered(
         adds: Files.
         numbers: Number of each file. None: its position in `adds`, from 0.
     """
-    return pad_columns(_read_with_places(spark, snapshot, adds, numbers), snapshot.schema)
+    return pad_columns(read_with_places(spark, snapshot, adds, numbers), snapshot.schema)
 
 
 def pad_columns(rows: DataFrame, schema: StructType) -> DataFrame:
@@ -217,12 +234,13 @@ def pad_columns(rows: DataFrame, schema: StructType) -> DataFrame:
     return rows.withColumns(padded) if padded else rows
 
 
-def _read_with_places(
+def read_with_places(
     spark: SparkSession,
     snapshot: Snapshot,
     adds: Iterable[AddFile],
     numbers: Sequence[int] | None = None,
 ) -> DataFrame:
+    """Read rows as `read_numbered` does, without padding."""
     tracked = row_columns(snapshot.definition, snapshot.uri)
     definition = tracked_definition(snapshot.definition, snapshot.uri)
     of_rows = () if tracked is None else (_BASE_ROW_ID, _COMMIT_VERSION)

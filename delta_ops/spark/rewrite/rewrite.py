@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import Snapshot
@@ -20,10 +21,12 @@ from delta_ops.protocol.schema import StructType
 from delta_ops.protocol.stats.file_stats import parse_stats
 from delta_ops.protocol.table_definition import validate
 from delta_ops.spark.expressions.columns import named_column
-from delta_ops.spark.read.read import read_kept, read_parted
+from delta_ops.spark.read.file_index import ROW_NUMBER
+from delta_ops.spark.read.read import NUMBER, read_kept, read_with_places
 from delta_ops.spark.rewrite.curve_order import CurveUnavailableError, sort_along
 from delta_ops.spark.row_checks import checked_rules, null_checks
 from delta_ops.spark.session.session import overriding
+from delta_ops.spark.versions import repartition_by_id
 from delta_ops.spark.write.data_files import TableTarget, rewrite_rows
 from delta_ops.transaction import CurveOrder, KeyOrder, RewriteGroup, Staged
 from delta_ops.transaction.row_changes import num_live_rows
@@ -95,7 +98,23 @@ def _coalesce(
     if len(files) > 1 or num_files == 1 or known is None or not known.num_records:
         return rows.coalesce(num_files)
     # Spark reads a row group in one task, and some files have only one row group.
-    return read_parted(spark, snapshot, files[0], known.num_records, num_files)
+    return _read_parted(spark, snapshot, files[0], known.num_records, num_files)
+
+
+def _read_parted(
+    spark: SparkSession, snapshot: Snapshot, add: AddFile, num_rows: int, num_parts: int
+) -> DataFrame:
+    """Read the rows of one file as `read_kept` does, in partitions that keep the file's row order.
+
+    Args:
+        num_rows: Rows in the file, including deleted rows.
+        num_parts: Number of partitions. Each gets about the same number of rows.
+    """
+    rows = read_with_places(spark, snapshot, [add])
+    part = sf.floor(named_column(ROW_NUMBER) * num_parts / sf.lit(max(1, num_rows))).cast("int")
+    numbered = rows.withColumn(NUMBER.name, part)
+    together = repartition_by_id(numbered, num_parts, named_column(NUMBER.name))
+    return together.sortWithinPartitions(named_column(ROW_NUMBER)).drop(NUMBER.name, ROW_NUMBER)
 
 
 def _sort(
