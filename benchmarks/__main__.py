@@ -52,6 +52,7 @@ BENCHMARKS = (
     "layout",
     "layout_plan",
     "late_data",
+    "late_rows",
     "ordered_scan",
     "large_zorder",
     "log_cleanup",

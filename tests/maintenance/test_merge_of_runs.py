@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import delta_ops.arrow as da
-from delta_ops import DeltaLog, col
+from delta_ops import DeltaLog
 from delta_ops.arrow.rewrite.rewrite import rewrite
 from delta_ops.ddl import set_properties
 from delta_ops.errors import (
@@ -139,14 +139,24 @@ def test_options_without_a_meaning_are_refused(tmp_path: Path) -> None:
         optimize(log, max_size=1 << 30)
 
 
-def test_a_rewrite_in_another_order_drops_the_tags_of_the_order(tmp_path: Path) -> None:
-    log = write_late(tmp_path, 6, **{"delta.enableDeletionVectors": "true"})
-    optimize(log)
-    da.delete(log, col("id") < 20)
+def test_a_purge_keeps_files_sorted_and_as_narrow_as_they_are(tmp_path: Path) -> None:
+    log = write_late(tmp_path, 12, **{"delta.enableDeletionVectors": "true"})
+    optimize(log, full=True)
+    da.delete(log, "id % 10 = 0")
     purge(log)
-    tagged = [add for add in log.snapshot().add_files() if add.tags]
-    assert len(tagged) < len(log.snapshot().add_files())
+    adds = log.snapshot().add_files()
+    assert len(adds) > 1
+    assert all(add.tags and SORTED_BY in add.tags for add in adds)
     assert are_sorted(log, ["id"])
+    assert load_clustering(log.snapshot()).depth == 1
+
+
+def test_a_rewrite_in_another_order_drops_the_tags_of_the_order(tmp_path: Path) -> None:
+    log = write_late(tmp_path, 6)
+    optimize(log)
+    set_properties(log, {KEY: None})
+    optimize(log, target_size=1 << 20)
+    assert [add.tags for add in log.snapshot().add_files()] == [None]
 
 
 def test_a_file_that_states_a_wrong_order_fails_an_ordered_scan(tmp_path: Path) -> None:

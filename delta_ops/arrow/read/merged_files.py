@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -23,7 +24,7 @@ from delta_ops.errors import DataFileError
 from delta_ops.log import Snapshot
 from delta_ops.option_words import option
 from delta_ops.protocol.actions import AddFile
-from delta_ops.protocol.arrow_values import FALSE_SCALAR, array_of, scalar
+from delta_ops.protocol.arrow_values import FALSE_SCALAR, array_of, numpy_of, scalar
 from delta_ops.protocol.columns.mapping import physical_name
 from delta_ops.protocol.file_paths import canonical_path
 from delta_ops.protocol.schema import TIMESTAMP, StructField
@@ -105,8 +106,18 @@ class MergedFiles:
         if found:
             rows = pa.concat_tables(found)
             if len(found) > 1:
-                rows = sort_rows(rows, self._names)
+                rows = self._merge(rows)
             yield from rows.combine_chunks().to_batches(_YIELDED_ROWS)
+
+    def _merge(self, rows: pa.Table) -> pa.Table:
+        """Sort rows that are some sorted parts, one after the other."""
+        (first, *others) = (rows[name] for name in self._names)
+        is_number = pa.types.is_integer(first.type) or any(is_of(first.type) for is_of in _TIMES)
+        if others or not is_number or first.null_count:
+            return sort_rows(rows, self._names)
+        # For such rows, numpy's stable sort is a merge, and faster than Arrow's sort.
+        numbers = numpy_of(_plain_values(first).combine_chunks())
+        return rows.take(array_of(np.argsort(numbers, kind="stable")))
 
     def _count(self, rows: pa.Table, limit: Bound) -> int:
         """Count the rows that are not above a bound."""

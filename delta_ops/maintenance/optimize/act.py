@@ -217,9 +217,11 @@ class OptimizeRequest(RewriteRequest):
             full=self.full,
         )
         planned = plan(max_bytes=self.max_bytes)
-        if self.full or not planned.has_work:  # the error names the smallest merge
-            cure = ", or leave out full, which takes whole partitions" if self.full else ""
-            planned = plan(max_bytes=None).fit_groups(self.max_bytes, snapshot.uri, cure)
+        if self.full:
+            cure = ", or leave out full, which takes whole partitions"
+            planned = planned.fit_groups(self.max_bytes, snapshot.uri, cure)
+        elif self.max_bytes is not None and not planned.has_work:  # the error names the least merge
+            planned = plan(max_bytes=None).fit_groups(self.max_bytes, snapshot.uri)
         return Planned(plan=planned)
 
     def _reject_max_size(self, snapshot: Snapshot) -> None:

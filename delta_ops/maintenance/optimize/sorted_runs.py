@@ -28,7 +28,7 @@ from delta_ops.maintenance.optimize.overlaps import Ints, Ranges
 MOST_DEPTH = 3
 """The most runs that may hold a key after a merge."""
 _GROWTH = 2
-_LEAST_SHARE = 64
+_LEAST_SHARE = 1024
 """Files below this part of the target size count as so large: opening them costs as much."""
 
 

@@ -24,6 +24,7 @@ from delta_ops.events import OnEvent, ignore
 from delta_ops.log import Snapshot, TableOrPlace, log_of
 from delta_ops.maintenance.data_footers import read_data_footer
 from delta_ops.maintenance.optimize.plan import OptimizePlan, Planned, validate_bounds
+from delta_ops.maintenance.optimize.plan_runs import key_order
 from delta_ops.maintenance.optimize.run import (
     COMMIT_BYTES,
     OptimizeResult,
@@ -158,6 +159,7 @@ class PurgeRequest(RewriteRequest):
             lacking_statistics=self.lacking_statistics,
             otherwise=find_outdated_files(snapshot, files, self.outdated),
             max_group_bytes=self.max_bytes,
+            order=key_order(snapshot),
         )
         return Planned(plan=planned.fit_groups(self.max_bytes, snapshot.uri))
 

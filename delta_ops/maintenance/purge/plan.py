@@ -9,7 +9,7 @@ from delta_ops.errors import InvalidRequestError
 from delta_ops.maintenance.optimize.plan import OptimizePlan, pack, split_by_partition
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.stats.file_stats import num_records
-from delta_ops.transaction import RewriteGroup
+from delta_ops.transaction import KeyOrder, RewriteGroup
 
 
 def plan_purge(
@@ -20,12 +20,15 @@ def plan_purge(
     lacking_statistics: bool = False,
     otherwise: Collection[str] = (),
     max_group_bytes: int | None = None,
+    order: KeyOrder | None = None,
 ) -> OptimizePlan:
     """Choose the files to rewrite and group files that fit into one new file. Pure.
 
     Args:
         otherwise: Paths of files to rewrite for other reasons.
         max_group_bytes: As for `plan_optimize`.
+        order: The order of the rows of each new file. Files are then rewritten one by one, because
+            a file of several files would overlap more files.
 
     Raises:
         InvalidRequestError: The target is not positive.
@@ -52,12 +55,21 @@ def plan_purge(
         deleted = add.deletion_vector.cardinality if add.deletion_vector else 0
         return deleted > 0 and deleted >= deleted_share * rows
 
-    groups = (
-        RewriteGroup(files=tuple(group), target_size_bytes=target_size_bytes)
-        for of_partition in split_by_partition(filter(is_chosen, files))
-        for group in pack(
-            of_partition, min(target_size_bytes, max_group_bytes or target_size_bytes)
+    chosen = filter(is_chosen, files)
+    packed = (
+        ((add,) for add in chosen)
+        if order is not None
+        else (
+            tuple(group)
+            for of_partition in split_by_partition(chosen)
+            for group in pack(
+                of_partition, min(target_size_bytes, max_group_bytes or target_size_bytes)
+            )
         )
+    )
+    groups = (
+        RewriteGroup(files=group, target_size_bytes=target_size_bytes, order=order)
+        for group in packed
     )
     return OptimizePlan(
         target_size_bytes=target_size_bytes,

@@ -23,6 +23,7 @@ from delta_ops.protocol.columns.mapping import physical_name
 from delta_ops.protocol.schema import TIMESTAMP, StructField
 from delta_ops.protocol.schema.char_types import char_length
 from delta_ops.protocol.stats.file_domains import (
+    LeafTypes,
     domains_at_once,
     domains_one_by_one,
     sort_keys,
@@ -117,7 +118,8 @@ def _bounds_of(
         # A time without a zone depends on the request.
         known = unknown if field.data_type == TIMESTAMP else keys
         return known, known, keys.is_valid()
-    stats, types = array_of([add.stats for add in files], pa.string()), {(name,): field.data_type}
+    types: LeafTypes = {(name,): field.data_type}
+    stats = array_of([add.stats for add in files], pa.string())
     domain = (domains_at_once(stats, types) or domains_one_by_one(stats, types))[(name,)]
     low = pc.if_else(domain.has_nulls, pa.NULL, domain.low)
     unknown = pa.nulls(len(low), low.type)
