@@ -155,6 +155,7 @@ def test_a_rewrite_in_another_order_drops_the_tags_of_the_order(tmp_path: Path) 
     log = write_late(tmp_path, 6)
     optimize(log)
     set_properties(log, {KEY: None})
+    da.write(log, pa.table({"id": [1], "note": ["late"]}))
     optimize(log, target_size=1 << 20)
     assert [add.tags for add in log.snapshot().add_files()] == [None]
 
