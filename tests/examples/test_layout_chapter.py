@@ -17,7 +17,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "layout.md"
 def test_the_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     examples = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    first, explained, sort_key, bloom_filters, second, third = examples
+    first, explained, sort_key, merges, bloom_filters, second, third = examples
     names: dict[str, Any] = {"__name__": "__main__"}
     exec(compile(first, PAGE.name, "exec"), names)
     log = DeltaLog("orders")
@@ -29,6 +29,7 @@ def test_the_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert len(names["plan"]) == 1
     assert "statistics of item" in str(names["plan"])
     exec(compile(sort_key, PAGE.name, "exec"), names)
+    exec(compile(merges, PAGE.name, "exec"), names)
     exec(compile(bloom_filters, PAGE.name, "exec"), names)
     configuration = log.snapshot().metadata.configuration
     named = [configuration[f"delta_ops.{each}"] for each in ("sortKey", "bloomFilterColumns")]
