@@ -56,7 +56,18 @@ from delta_ops.cli.versioning.sessions import session_command
 from delta_ops.maintenance.registry import OPERATIONS
 from delta_ops.option_words import Surface, speaking
 
-_PACKAGES = ("pyarrow", "fsspec", "s3fs", "gcsfs", "adlfs", "dagster", "dagster-pyspark")
+_PACKAGES = (
+    "pyarrow",
+    "fsspec",
+    "s3fs",
+    "gcsfs",
+    "adlfs",
+    "dagster",
+    "dagster-pyspark",
+    "pandas",
+    "polars",
+    "zarr",
+)
 
 
 class _Commands(Group):

@@ -33,6 +33,7 @@ def test_with_v_it_has_the_version_of_each_part_and_the_way_of_each_engine(
         f"pyarrow: {pa.__version__}",
         f"PySpark: {pyspark.__version__}",
         f"dagster: {version('dagster')}",
+        f"polars: {version('polars')}",
         "Scala: 2.",
         "Hadoop: 3.",
         "Java: ",

@@ -40,7 +40,7 @@ COMPONENTS = {"1.12"}
 """Versions before the newest that have components, and so the `dg` commands."""
 _GENERATED = ("googleapis-common-protos", "grpc-google-iam-v1")
 """Packages whose code needs a certain protobuf; the environment may have an older protobuf."""
-_EXTRAS = ("spark", "dagster", "dagster-spark", "cli")
+_EXTRAS = ("spark", "dagster", "dagster-spark", "zarr", "cli")
 _LONGEST_S = 3600
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.versions.environments import lowest_python, lowest_requirements, run_in, run_tests
 
-PURE = ("protocol", "log", "planning", "transaction")
+PURE = ("protocol", "log", "planning", "transaction", "arrays")
 
 
 def test_the_lowest_version_of_a_requirement_is_its_lower_bound() -> None:
@@ -23,6 +23,7 @@ def test_the_lowest_version_of_a_requirement_is_its_lower_bound() -> None:
         dagster-spark = ["dagster>=1.10"]
         cli = ["click>=8.1"]
         s3 = ["s3fs>=2026.9"]
+        zarr = ["zarr>=3.1.6"]
     """
     assert lowest_requirements(project) == [
         "click==8.1",
@@ -30,6 +31,7 @@ def test_the_lowest_version_of_a_requirement_is_its_lower_bound() -> None:
         "numpy==2.0",
         "pyarrow==23",
         "pyspark==3.5",
+        "zarr==3.1.6",
     ]
 
 
