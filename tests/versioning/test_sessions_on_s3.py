@@ -1,4 +1,4 @@
-"""Sessions, tags and releases on an S3 server: writers in processes, and lost answers."""
+"""Refs on an S3 server: writers in processes, and lost answers."""
 
 from __future__ import annotations
 
@@ -13,14 +13,18 @@ from delta_ops import DeltaLog
 from delta_ops.versioning import (
     ReleaseSet,
     begin_session,
+    create_branch,
     create_release,
+    create_tag,
     join_session,
     list_releases,
     list_sessions,
     list_tags,
+    open_branch,
     open_session,
+    publish,
+    rebase_branch,
 )
-from delta_ops.versioning.tags import create_tag
 from tests.support.servers.s3 import Failure, S3Server
 
 LOST = (500, "InternalError")
@@ -105,3 +109,19 @@ def test_a_lost_answer_to_a_tag_creates_one_tag(log: DeltaLog, s3_server: S3Serv
     with s3_server.failing(Failure(*LOST, lands=True, of="_delta_ops/refs/")):
         create_tag(log, "first")
     assert [each.name for each in list_tags(log)] == ["first"]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    "of", ["_delta_ops/refs/", "_delta_ops/branches/", "_delta_log/00000000000000000002.json"]
+)
+def test_a_lost_answer_to_a_branch_neither_loses_nor_doubles_rows(
+    log: DeltaLog, s3_server: S3Server, of: str
+) -> None:
+    with s3_server.failing(Failure(*LOST, lands=True, of=of)):
+        create_branch(log, "x")
+        da.write(open_branch(log, "x"), rows_of(2))
+        da.write(log, rows_of(3))
+        rebase_branch(log, "x")
+        result = publish(log, "x", expected_branch_version=2)
+    assert (result.version, ids_of(log)) == (2, [1, 2, 3])
