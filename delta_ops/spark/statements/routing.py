@@ -22,12 +22,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.sql_formatter import SQLStringFormatter
 
 from delta_ops.errors import DeltaOpsError, InvalidRequestError
-from delta_ops.log import DeltaLog
+from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.spark.delta_format.calls import Calls
 from delta_ops.spark.delta_format.catalog_entries import Place, find_place
 from delta_ops.spark.delta_format.change_paths import options_of_changes, path_with_changes
 from delta_ops.spark.delta_format.options import instant_of
-from delta_ops.spark.delta_format.readers import load
+from delta_ops.spark.delta_format.readers import load, open_version
 from delta_ops.spark.session.error_conditions import analysis_error
 from delta_ops.spark.session.session import session_time_zone
 from delta_ops.spark.statements import nodes
@@ -38,6 +38,7 @@ from delta_ops.spark.statements.nodes import Statement, Target
 from delta_ops.spark.statements.parameters import bind
 from delta_ops.spark.statements.parse import may_be_ours, parse
 from delta_ops.spark.statements.refusals import refusal_of
+from delta_ops.spark.statements.row_ids import may_name_row_ids, query_with_row_ids
 from delta_ops.spark.statements.table_changes import ChangesAt, may_read_changes, pin_changes
 from delta_ops.spark.statements.targets import path_in_name, path_of_target
 from delta_ops.spark.statements.time_travel import Travel, may_travel, pin_versions
@@ -147,6 +148,10 @@ class _Queries:
             text, args = self._pin_versions(text, args)
         if may_read_changes(text):
             text = pin_changes(text, _quotes(self.spark), self._path_of_changes)
+        if may_name_row_ids(text) and not values:
+            found = query_with_row_ids(self.spark, text, args, self._open)
+            if found is not None:
+                return found
         if not values and is_connect(self.spark) and may_name_paths(text):
             text, values = frames_for_paths(text, self._read)
         return self.original(text, args, **values)
@@ -169,6 +174,13 @@ class _Queries:
             return load(self.spark, Calls(options=options), None, self.storage_options)
         except DeltaOpsError as error:
             raise analysis_error(error) from error
+
+    def _open(self, target: Target) -> Snapshot | None:
+        path = path_of_target(self.spark, target)
+        if path is None:
+            return None
+        calls = Calls(options={"path": ("path", path)})
+        return open_version(self.spark, calls, self.storage_options)
 
     def _path_of(self, travel: Travel) -> str | None:
         path = path_of_target(self.spark, travel.target)

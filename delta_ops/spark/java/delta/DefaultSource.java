@@ -11,6 +11,7 @@ import org.apache.spark.sql.SaveMode;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.TableIdentifier;
 import org.apache.spark.sql.catalyst.catalog.CatalogUtils;
+import org.apache.spark.sql.catalyst.parser.ParseException;
 import org.apache.spark.sql.execution.datasources.FileFormat;
 import org.apache.spark.sql.execution.datasources.OutputWriterFactory;
 import org.apache.spark.sql.sources.BaseRelation;
@@ -69,6 +70,18 @@ public class DefaultSource
                 .sessionState()
                 .catalog()
                 .createTable(CatalogTables.named(name, location, type), false, false);
+    }
+
+    /**
+     * Runs a query that names the ids of rows.
+     *
+     * @param open opens the table of a name, see RowIds
+     * @return the rows; null if the query has no table with such ids
+     */
+    public Dataset<Row> queryWithRowIds(
+            SparkSession session, String text, Function<Object, Object> open)
+            throws ParseException {
+        return RowIds.query((org.apache.spark.sql.classic.SparkSession) session, text, open);
     }
 
     @Override
