@@ -33,6 +33,10 @@ from delta_ops.protocol.schema.type_text import parse_type, type_text
         ("array<date>", ArrayType(DATE)),
         ("map<string, array<int>>", MapType(STRING, ArrayType(INTEGER))),
         (
+            "STRUCT<a INT, b: date>",
+            StructType((StructField("a", INTEGER), StructField("b", DATE))),
+        ),
+        (
             "struct<a: int, `b c`: struct<d:date>>",
             StructType(
                 (

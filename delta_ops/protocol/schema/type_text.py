@@ -171,7 +171,8 @@ class _Reader:
             name = self.next()
             if name.startswith("`"):
                 name = name[1:-1].replace("``", "`")
-            self.expect(":")
+            if self.tokens[self.position : self.position + 1] == [":"]:  # it may be left out
+                self.next()
             fields.append(StructField(name, self.read_type()))
             end = self.expect(",", ">")
         return StructType(tuple(fields))

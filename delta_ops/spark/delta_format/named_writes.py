@@ -15,7 +15,7 @@ from pyspark.sql import functions as sf
 
 from delta_ops.errors import InvalidRequestError, TableNotFoundError
 from delta_ops.log import DeltaLog
-from delta_ops.protocol.schema import ArrayType, MapType, StructType
+from delta_ops.protocol.schema import ArrayType, DataType, MapType, StructField, StructType
 from delta_ops.protocol.schema.widening import is_number
 from delta_ops.spark.delta_format.calls import Calls
 from delta_ops.spark.delta_format.catalog_entries import (
@@ -31,12 +31,12 @@ from delta_ops.spark.delta_format.creation import NewTable, create_empty, create
 from delta_ops.spark.delta_format.named_tables import Claims, CreateMode, create_named
 from delta_ops.spark.delta_format.options import Options, Use, options_for
 from delta_ops.spark.delta_format.readers import log_at
-from delta_ops.spark.delta_format.store_assignment import assign_value
+from delta_ops.spark.delta_format.store_assignment import assign_value, name_by_position
 from delta_ops.spark.delta_format.writers import file_settings, mode_of, save, validate_stream
 from delta_ops.spark.expressions.column_text import sql_of
 from delta_ops.spark.expressions.columns import named_column
 from delta_ops.spark.read.read import read
-from delta_ops.spark.schema import data_schema_from_spark
+from delta_ops.spark.schema import data_schema_from_spark, spark_schema_from_schema
 from delta_ops.spark.session.settings import session_settings
 from delta_ops.spark.versions import is_connect
 
@@ -133,7 +133,8 @@ def insert_by_position(
     log = log_at(path, options, storage_options)
     schema = log.snapshot().schema
     names = [each.name for each in schema.fields]
-    rows = assign_columns(name_columns(df, names, log.uri), schema, log.uri)
+    named = name_columns(df, names, log.uri)
+    rows = assign_columns(named, schema, log.uri, is_by_name=False)
     save(rows, replace(calls, mode=mode), path, storage_options)
 
 
@@ -153,31 +154,58 @@ def name_columns(rows: DataFrame, names: Sequence[str], table: str) -> DataFrame
     return rows.toDF(*names)
 
 
-def assign_columns(rows: DataFrame, schema: StructType, table: str) -> DataFrame:
+def assign_columns(
+    rows: DataFrame, schema: StructType, table: str, *, is_by_name: bool
+) -> DataFrame:
     """Cast columns to the types of a table as INSERT does; see `store_assignment`.
 
     Numbers stay for the write, which may widen the type of their column. A session that adds
     columns and fields by itself leaves nested values to the write, too.
 
+    Args:
+        is_by_name: Whether the fields of all structs are matched by their names; see
+            `name_by_position`.
+
     Raises:
         InvalidRequestError: There is no cast between the types of a column.
     """
-    merges = session_settings(rows.sparkSession).merge_schema
-    values = {}
+    spark, values = rows.sparkSession, {}
     for given in data_schema_from_spark(rows.schema).fields:
         found = schema.fields_by_lower_name.get(given.name.lower())
         if not found or (is_number(given.data_type) and is_number(found[0].data_type)):
             continue
-        if merges and isinstance(given.data_type, ArrayType | MapType | StructType):
+        is_nested = isinstance(given.data_type, ArrayType | MapType | StructType)
+        if is_nested and session_settings(spark).merge_schema:
             continue
-        value = named_column(given.name)
-        assigned, misfit = assign_value(value, given.data_type, found[0], table)
+        column = value = named_column(given.name)
+        source = given.data_type
+        if is_nested and not is_by_name:
+            source = _name_fields(given, found[0], table)
+            if source != given.data_type:
+                only = StructType((StructField(given.name, source),))
+                value = column.cast(spark_schema_from_schema(only)[0].dataType)
+        assigned, misfit = assign_value(value, source, found[0], table)
         if misfit is not None:
             error = sf.raise_error(sf.lit(f"{table}: {misfit[1]}"))
             assigned = sf.when(misfit[0], error).otherwise(assigned)
-        if assigned is not value:
+        if assigned is not column:
             values[given.name] = assigned
     return rows.withColumns(values) if values else rows
+
+
+def _name_fields(given: StructField, wanted: StructField, table: str) -> DataType:
+    """The type of a column with the field names of the table.
+
+    Raises:
+        InvalidRequestError: A struct has another number of fields.
+    """
+    found = name_by_position(given.data_type, wanted.data_type)
+    if found is None:
+        raise InvalidRequestError(
+            f"{table}: column {given.name} has a struct with other fields in the table; give all "
+            "fields in the order of the table, or name them as the table does"
+        )
+    return found
 
 
 def create_table_of(

@@ -19,8 +19,11 @@ from delta_ops.protocol.schema import (
     STRING,
     TIMESTAMP,
     TIMESTAMP_NTZ,
+    ArrayType,
     DataType,
+    MapType,
     StructField,
+    StructType,
 )
 from delta_ops.protocol.schema.widening import is_number
 from delta_ops.spark.casting import (
@@ -46,6 +49,45 @@ def assign_value(
     """
     found = find_cast(source, field.data_type, field.name, table, _find_cast)
     return apply_cast(found, value, source, field)
+
+
+def name_by_position(source: DataType, target: DataType) -> DataType | None:
+    """The type with the field names of the target in structs whose names the target lacks.
+
+    INSERT by position matches the fields of such structs by position, as in `SELECT (1, 'a')`. A
+    struct with names of the target stays, because its fields have another order on purpose.
+
+    Returns:
+        The type; None if such a struct has another number of fields than the target.
+    """
+    match source, target:
+        case StructType(), StructType():
+            return _name_fields(source, target)
+        case ArrayType(), ArrayType():
+            element = name_by_position(source.element_type, target.element_type)
+            return None if element is None else ArrayType(element, source.contains_null)
+        case MapType(), MapType():
+            key = name_by_position(source.key_type, target.key_type)
+            value = name_by_position(source.value_type, target.value_type)
+            if key is None or value is None:
+                return None
+            return MapType(key, value, source.value_contains_null)
+    return source
+
+
+def _name_fields(source: StructType, target: StructType) -> StructType | None:
+    known = target.fields_by_lower_name
+    has_names = all(each.name.lower() in known for each in source.fields)
+    if not has_names and len(source.fields) != len(target.fields):
+        return None
+    fields = []
+    for number, given in enumerate(source.fields):
+        wanted = known[given.name.lower()][0] if has_names else target.fields[number]
+        found = name_by_position(given.data_type, wanted.data_type)
+        if found is None:
+            return None
+        fields.append(StructField(given.name if has_names else wanted.name, found))
+    return StructType(tuple(fields))
 
 
 def _find_cast(source: DataType, target: DataType) -> Cast | None:

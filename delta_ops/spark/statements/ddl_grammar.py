@@ -392,6 +392,14 @@ def _plain_name(column: str) -> str:
     return name
 
 
+def _path_option(cursor: Cursor) -> str:
+    """Read options in brackets; the path is the only option that Delta tables have."""
+    options = properties_of(cursor)
+    if [name.lower() for name, _ in options] != ["path"]:
+        raise UnclearError("an option has no effect on a Delta table")
+    return options[0][1]
+
+
 def _table_clauses(cursor: Cursor) -> dict[str, Any]:
     """Read the clauses between USING and the query, in any order."""
     found: dict[str, Any] = {}
@@ -416,6 +424,8 @@ def _table_clauses(cursor: Cursor) -> dict[str, Any]:
             add("properties", properties_of(cursor))
         elif cursor.take("COMMENT"):
             add("comment", cursor.string())
+        elif cursor.take("OPTIONS"):
+            add("location", _path_option(cursor))
         else:
             cursor.expect("LOCATION")
             add("location", cursor.string())

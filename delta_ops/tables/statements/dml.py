@@ -196,11 +196,12 @@ def _insert(table: Table, statement: nodes.Insert) -> DataFrame:
             each for each in columns if each.lower() not in {name.lower() for name in fixed}
         )
         rows = name_columns(rows, names, table.log.uri)
-    rows = assign_columns(rows, snapshot.schema, table.log.uri)
+    by_name = statement.is_by_name
+    rows = assign_columns(rows, snapshot.schema, table.log.uri, is_by_name=by_name)
     types = spark_schema_from_schema(snapshot.schema) if fixed else ()
-    by_name = {each.name.lower(): each.dataType for each in types}
+    type_of = {each.name.lower(): each.dataType for each in types}
     for name, value in fixed.items():
-        rows = rows.withColumn(name, _fixed_value(name, value, by_name[name.lower()]))
+        rows = rows.withColumn(name, _fixed_value(name, value, type_of[name.lower()]))
     options = {"path": ("path", table.path)}
     condition = statement.replace_where
     if statement.overwrites and fixed and not _replaces_dynamically(table, statement):

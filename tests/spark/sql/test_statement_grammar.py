@@ -370,6 +370,13 @@ def test_all_clauses_of_a_merge_are_read() -> None:
     )
 
 
+@pytest.mark.parametrize("option", ["path '/x'", "'path' = '/x'", "PATH='/x'"])
+def test_a_path_may_be_an_option(option: str) -> None:
+    found = parse(f"CREATE TABLE t (a INT) USING delta OPTIONS ({option}) COMMENT 'c'", PLAIN)
+    assert isinstance(found, nodes.CreateTable)
+    assert (found.location, found.comment) == ("/x", "c")
+
+
 def test_the_clauses_of_a_new_table_are_read() -> None:
     found = parse(
         "CREATE OR REPLACE TABLE t (id BIGINT NOT NULL COMMENT 'key', d DATE DEFAULT current_date()"
@@ -429,6 +436,14 @@ def test_the_clauses_of_a_new_table_are_read() -> None:
         pytest.param(
             "CREATE TABLE t (a INT) USING delta PARTITIONED BY (a, b INT)",
             id="only some partition columns with types",
+        ),
+        pytest.param(
+            "CREATE TABLE t (a INT) USING delta OPTIONS ('path' = '/x', 'b' = 'c')",
+            id="another option than the path",
+        ),
+        pytest.param(
+            "CREATE TABLE t (a INT) USING delta OPTIONS (path '/x') LOCATION '/y'",
+            id="two locations",
         ),
         pytest.param("SELECT * FROM t@v1", id="a query of a version"),
         pytest.param("DELETE FROM s3://bucket/t", id="an address without quotes"),

@@ -151,6 +151,38 @@ def test_a_value_that_a_cast_would_change_is_rejected(
     assert DeltaLog(tmp_path / "shop" / "t").snapshot().version == version
 
 
+@pytest.mark.parametrize(
+    ("value", "stored"),
+    [
+        ("(1, 'x')", (1, "x")),
+        ("('2', 3.5D)", (2, "3.5")),
+        ("named_struct('y', 'b', 'x', 4)", (4, "b")),
+        ("named_struct('x', 5, 'other', 'o')", (5, "o")),
+        ("named_struct('Y', 'only')", (None, "only")),
+    ],
+)
+def test_fields_without_a_name_of_the_table_are_matched_by_position(
+    delta: SparkSession, value: str, stored: tuple[object, ...]
+) -> None:
+    make_table(delta, {"s": "STRUCT<x: INT, y: STRING>", "a": "ARRAY<STRUCT<x: INT, y: STRING>>"})
+    delta.sql(f"INSERT INTO t SELECT 2, {value}, array({value})")
+    delta.sql(f"SELECT 3, {value}, array({value})").write.insertInto("t")
+    rows = delta.table("t").where("id > 1").select("s", "a").collect()
+    assert rows == [(stored, [stored])] * 2
+
+
+def test_a_struct_with_other_fields_is_rejected(delta: SparkSession) -> None:
+    make_table(delta, {"s": "STRUCT<x: INT, y: STRING>"})
+    for statement in (
+        "INSERT INTO t SELECT 2, (1, 'x', 2)",
+        "INSERT INTO t BY NAME SELECT 2 AS id, (1, 'x') AS s",
+        "UPDATE t SET s = (1, 'x')",
+    ):
+        with pytest.raises(AnalysisException):
+            delta.sql(statement)
+    assert delta.table("t").count() == 1
+
+
 def test_a_null_of_another_type_is_null(delta: SparkSession) -> None:
     make_table(delta, {"c": "INT", "a": "ARRAY<DATE>"})
     nulls = {"c": "CAST(NULL AS STRING)", "a": "CAST(NULL AS ARRAY<STRING>)"}
