@@ -47,6 +47,7 @@ BENCHMARKS = (
     "changes_beside_compaction",
     "checkpoints",
     "scan_cache",
+    "plan_beside_iceberg",
     "vacuum",
     "inverted_index",
     "layout",
