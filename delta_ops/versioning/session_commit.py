@@ -137,6 +137,8 @@ class SessionCommit:
         if done := state.find_txn(end.txn):
             return self._finish_by_txn(done)
         listed = state.reader.look()
+        if state.session.generation not in listed:  # the files of the session were just deleted
+            return self._find_result()
         if FAILED in listed[state.session.generation].files:
             failure = state.read_failure()
             assert failure

@@ -91,6 +91,25 @@ def test_a_killed_writer_leaves_its_rows_or_nothing_and_is_repeated(tmp_path: Pa
     assert found == {(1,), (1, 2)}
 
 
+def test_a_table_that_is_deleted_during_a_commit_is_a_typed_error(tmp_path: Path) -> None:
+    token = made(tmp_path / "t").token
+    fresh = copies_of(tmp_path / "t", tmp_path / "copies")
+    for last in count(1):
+        copy = fresh()
+
+        def delete_all(number: int, _method: str, _path: str, moment: str) -> None:
+            if (number, moment) == (last, "before"):  # noqa: B023  # called within this turn
+                for file in list(copy.list_tree("")):  # noqa: B023
+                    copy.delete(file.path)  # noqa: B023
+
+        storage = CountingStorage(copy, delete_all)
+        with suppress(DeltaOpsError):
+            open_session(DeltaLog("", storage=storage), token).commit()
+        if storage.num_calls < last:
+            break
+    assert last > 20
+
+
 @pytest.mark.full
 def test_a_killed_rebase_is_finished_by_the_next(tmp_path: Path) -> None:
     token = made(tmp_path / "t").token
