@@ -1,6 +1,7 @@
 """Plans by the scan cache beside plans by our checkpoints, with JSON and with typed statistics.
 
-    python benchmarks/scan_cache.py [--files 1000000] [--rounds 5] [--only TEXT] [--folder DIR]
+    python benchmarks/scan_cache.py [--files 1000000] [--rounds 5] [--only TEXT] [--cache-only]
+        [--folder DIR]
 
 A plan finds the files of one of 1,000 partitions, and, as a second condition, the files that may
 also hold a range of another column, for which statistics are read. Each round is a process of its
@@ -42,6 +43,8 @@ TYPED = {
     "delta.checkpoint.writeStatsAsJson": "false",
     "delta.checkpoint.writeStatsAsStruct": "true",
 }
+CHECKPOINTS = {"checkpoint, JSON": {}, "checkpoint, typed": TYPED}
+"""The tables without a scan cache, with their properties."""
 CONDITIONS = {
     "a partition": "col('p') == 'p00003'",
     "a partition and a range": "(col('p') == 'p00003') & (col('id') < 4_000_000)",
@@ -115,19 +118,21 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--folder", type=Path, help="where to write; a temporary one if not given")
     parser.add_argument("--only", default="", help="conditions whose name ends with this text")
+    parser.add_argument("--cache-only", action="store_true", help="without plans by checkpoints")
     parser.add_argument("--json", action="store_true", help="print JSON instead of Markdown")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
-        report = measure(Path(folder), arguments.files, arguments.rounds, arguments.only)
+        peers = {} if arguments.cache_only else CHECKPOINTS
+        report = measure(Path(folder), arguments.files, arguments.rounds, arguments.only, peers)
     print(json.dumps(report, indent=2) if arguments.json else render_markdown(report))
 
 
 def measure(
-    folder: Path, files: int, rounds: int, only: str
+    folder: Path, files: int, rounds: int, only: str, peers: dict[str, dict[str, str]]
 ) -> dict[str, dict[str, dict[str, float]]]:
     written: dict[str, dict[str, float]] = {}
     tables: dict[str, Path] = {}
-    for name, properties in (("checkpoint, JSON", {}), ("checkpoint, typed", TYPED)):
+    for name, properties in peers.items():
         tables[name] = folder / name.replace(", ", "_")
         log = make_table(tables[name], files, PARTITIONS, properties)
         written[name] = timed_write(lambda log=log: write_checkpoint(log.snapshot(), now_ms=0))
