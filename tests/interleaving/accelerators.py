@@ -10,7 +10,7 @@ from delta_ops.log import Snapshot
 from delta_ops.log.scan_cache.file import UnusableCacheError
 from delta_ops.log.version.cached_files import CachedPart, open_found
 from delta_ops.maintenance import list_indexes, refresh_index
-from tests.interleaving.scenes import INDEX, paths_in, rows_in
+from tests.interleaving.scenes import INDEX, paths_in, rows_in, sort_rows
 
 _VALUES = (1, 2, 3, 10, 99)
 """Values of the first column, which scenes and operations write or change."""
@@ -26,6 +26,15 @@ def accelerator_differences(snapshot: Snapshot) -> Iterator[str]:
         expected = tuple(row for row in everything if row[0] == value)
         if found != expected:
             yield f"version {snapshot.version} has {expected}, and a scan of {value} finds {found}"
+
+
+def ordered_differences(snapshot: Snapshot) -> Iterator[str]:
+    """A sentence if an ordered scan has other rows than the table, or another order."""
+    batches = da.to_batches(snapshot, order_by=["id"])
+    rows = [(row["id"], row["p"]) for batch in batches for row in batch.to_pylist()]
+    ids = [each for each, _ in rows]
+    if ids != sorted(ids) or sort_rows(rows) != rows_in(da.to_table(snapshot)):
+        yield f"an ordered scan of version {snapshot.version} has {rows}"
 
 
 def refreshed_differences(log: DeltaLog) -> Iterator[str]:

@@ -15,7 +15,11 @@ from delta_ops.log.checksum_write.verify import validate_checksum
 from delta_ops.log.refs.anchors import open_anchor
 from delta_ops.versioning import Branch, Release, Tag
 from tests.interleaving import dropped_tables
-from tests.interleaving.accelerators import accelerator_differences, refreshed_differences
+from tests.interleaving.accelerators import (
+    accelerator_differences,
+    ordered_differences,
+    refreshed_differences,
+)
 from tests.interleaving.answers import untrue_answers, was_done_before
 from tests.interleaving.cases import Case
 from tests.interleaving.enumeration import AGAIN
@@ -68,6 +72,8 @@ def _broken_promises(case: Case) -> Iterator[str]:
     yield from deltalake_differences(case, table)
     yield from _lost_versions(case, log)
     yield from _lost_refs(case, log)
+    if case.scene.name == "sorted":
+        yield from ordered_differences(latest)
     if case.scene.name == "indexed":
         yield from accelerator_differences(latest)
         yield from refreshed_differences(log)

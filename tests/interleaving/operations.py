@@ -450,6 +450,7 @@ OPERATIONS = {
         ),
         Operation(name="widen", run=_widen, scenes=("vectors narrow",)),
         Operation(name="optimize", run=_optimize),
+        Operation(name="merge-runs", run=_optimize, scenes=("sorted",)),
         Operation(name="restore", run=_restore, effect=_restored_rows),
         Operation(name="restore-other", run=_restore_other, effect=_restored_other),
         Operation(name="revert", run=_revert, effect=_reverted_rows),

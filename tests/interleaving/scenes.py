@@ -140,6 +140,17 @@ def indexed(root: Path) -> Scene:
     return replace(_scene("indexed", table), restored=(8, 7), reverted=9)
 
 
+def sorted_runs(root: Path) -> Scene:
+    """Four files that hold the same keys in each of two partitions, and a sort key."""
+    table = Table(root)
+    configuration = {"delta.checkpointInterval": "100", "delta_ops.sortKey": "id"}
+    for number in range(1, 9):
+        ids, partition = [number, number + 20], "ab"[number % 2]
+        table.write(ids, partition, partition_by=["p"], configuration=configuration)
+    table.pass_time(days=1)
+    return replace(_scene("sorted", table), restored=(6, 5), reverted=7)
+
+
 def _vectors(name: str, root: Path, id_type: pa.DataType, properties: dict[str, str]) -> Scene:
     table = Table(root)
     configuration = {
@@ -225,4 +236,5 @@ SCENES: dict[str, Callable[[Path], Scene]] = {
     "vectors": vectors,
     "vectors narrow": vectors_narrow,
     "indexed": indexed,
+    "sorted": sorted_runs,
 }

@@ -67,6 +67,12 @@ ACCELERATED = [
     pair("cache", "refresh-index"),
 ]
 
+# A merge of sorted files beside writers, another merge, and deletions of files.
+MERGED = [
+    pair("merge-runs", other)
+    for other in ("append", "overwrite", "delete-partition", "restore", "vacuum", "merge-runs")
+]
+
 # The writer has values of the old type.
 WIDENED = [pair(other, "widen") for other in ("append", "update-row", "merge-rows", "restore")]
 
@@ -108,6 +114,17 @@ def test_every_order_of_a_dangerous_pair_keeps_every_promise(report: Callable[[s
 @pytest.mark.long
 @pytest.mark.parametrize("meeting", ACCELERATED, ids=str)
 def test_every_order_of_a_scan_cache_or_an_index_and_a_change_keeps_every_promise(
+    meeting: Meeting, report: Callable[[str], None]
+) -> None:
+    with searching() as search:
+        counts = search.explore(meeting, "two changes of turn")
+        report(search.report(f"{meeting}, with two changes of turn", counts))
+        assert not search.failures, search.verdict()
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("meeting", MERGED, ids=str)
+def test_every_order_of_a_merge_of_sorted_files_and_a_change_keeps_every_promise(
     meeting: Meeting, report: Callable[[str], None]
 ) -> None:
     with searching() as search:
