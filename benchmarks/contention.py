@@ -148,8 +148,8 @@ def render_markdown(report: dict[str, dict[str, float]]) -> str:
         f"{of['worst_ms']:.0f} | {of['retries']:.0f} |"
         for name, of in report.items()
     ]
-    ms = (1000 / report[side]["commits_per_s"] for side in ("delta_ops", "deltalake"))
-    record_ratio(Ratio("contention: a commit", *ms, "ms"))
+    ours_ms, peer_ms = (1000 / report[who]["commits_per_s"] for who in ("delta_ops", "deltalake"))
+    record_ratio(Ratio("contention: a commit", ours_ms, peer_ms, "ms"))
     ratio = report["delta_ops"]["commits_per_s"] / report["deltalake"]["commits_per_s"]
     lines.append(f"\ndelta_ops commits {ratio:.1f} times as often.")
     return "\n".join(lines)

@@ -29,6 +29,10 @@ from benchmarks.shapes import nested_rows, text_rows, wide_rows
 
 PROGRAM = "benchmarks.shape_grid_program"
 SIDES = ("delta_ops", "deltalake")
+OPERATIONS = (
+    *("open", "plan", "read", "column", "filter", "append", "overwrite", "delete", "update"),
+    *("merge", "optimize", "vacuum", "history", "changes"),
+)
 OF_LIBRARY = ("read", "column", "append", "overwrite", "optimize")
 """Operations whose time is mostly the Parquet library's."""
 MOST_SECONDS = 900
@@ -105,13 +109,24 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="where to write; a temporary one if not given")
     parser.add_argument("--only", default="", help="shapes whose name holds this text")
     arguments = parser.parse_args()
-    found: dict[str, tuple[Took, Took]] = {}
+    ratios: list[Ratio] = []
+    print(f"| times as fast, by time; by CPU | {' | '.join(OPERATIONS)} |")
+    print("|---" * (len(OPERATIONS) + 1) + "|")
     for name, shape in shapes().items():
         if arguments.only in name:
             with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
-                found[name] = measure(shape, Path(folder), arguments.scale, arguments.rounds)
-            print(f"{name}: measured", file=sys.stderr, flush=True)
-    print(render_markdown(found))
+                found = measure(shape, Path(folder), arguments.scale, arguments.rounds)
+            cells = dict(cells_of(name, *found))
+            shown = [
+                "; ".join(f"{each.times:.2f}" for each in cells.get(o, ())) for o in OPERATIONS
+            ]
+            print(f"| {name} | {' | '.join(each or '-' for each in shown)} |", flush=True)
+            ratios += [by_cpu for _, by_cpu in cells.values()]
+    for ratio in ratios:
+        record_ratio(ratio)
+    below = [each for each in ratios if each.is_below_goal]
+    below.sort(key=lambda each: each.times / each.goal)
+    print(f"\nCells below their goals by CPU, worst first:\n\n{ratio_table(below)}")
 
 
 def measure(shape: Shape, folder: Path, scale: float, rounds: int) -> tuple[Took, Took]:
@@ -215,30 +230,6 @@ def partition_rows(count: int) -> pa.Table:
     numbers = np.arange(5 * count)
     rows = value_rows(len(numbers))
     return rows.append_column("p", pa.array((numbers % max(count, 1)).astype(np.int32)))
-
-
-def render_markdown(found: Mapping[str, tuple[Took, Took]]) -> str:
-    cells = {name: dict(cells_of(name, *took)) for name, took in found.items()}
-    operations = list(dict.fromkeys(name for ours, _ in found.values() for name in ours))
-    lines = [
-        f"| times as fast, by time; by CPU | {' | '.join(operations)} |",
-        "|---" * (len(operations) + 1) + "|",
-    ]
-    for shape, of_shape in cells.items():
-        shown = [
-            "; ".join(f"{each.times:.2f}" for each in of_shape[name]) if name in of_shape else "-"
-            for name in operations
-        ]
-        lines.append(f"| {shape} | {' | '.join(shown)} |")
-    ratios = [cpu for of_shape in cells.values() for _, cpu in of_shape.values()]
-    below = sorted(
-        (each for each in ratios if each.is_below_goal), key=lambda each: each.times / each.goal
-    )
-    for each in ratios:
-        record_ratio(each)
-    return "\n".join(
-        [*lines, "", "Cells below their goal by CPU, worst first:", "", ratio_table(below)]
-    )
 
 
 def cells_of(shape: str, ours: Took, peers: Took) -> Iterator[tuple[str, tuple[Ratio, Ratio]]]:
