@@ -100,7 +100,7 @@ class Run(NamedTuple):
     seconds: float
     cpu_seconds: float
     peak_mb: float
-    """Of the Python process, not of a JVM."""
+    """The Python process alone; a JVM does not count."""
 
 
 def run(command: list[str], environment: dict[str, str] | None = None) -> Run:
