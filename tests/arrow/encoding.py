@@ -6,10 +6,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from delta_ops.arrow.read import file_rows
+from delta_ops.arrow.write import file_form
 
 
 def encode_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep the strings of every file with a dictionary dictionary-encoded."""
+    """Keep strings dictionary-encoded: each file has a dictionary, and readers keep it."""
 
     def texts_in(metadata: pq.FileMetaData, *_: object) -> list[int]:
         columns = [metadata.schema.column(i) for i in range(metadata.num_columns)]
@@ -21,4 +22,5 @@ def encode_all(monkeypatch: pytest.MonkeyPatch) -> None:
             and metadata.row_group(0).column(i).has_dictionary_page
         ]
 
+    monkeypatch.setattr(file_form, "TINY_BYTES", 0)
     monkeypatch.setattr(file_rows, "repeated_texts", texts_in)

@@ -37,7 +37,7 @@ _QUICK_COLUMN_BYTES = 1024
 WRITES_BLOOM_FILTERS = "bloom_filter_options" in signature(pq.ParquetWriter).parameters
 _ALIKE_FILES = 8
 """Number of files of one write that share one sample of rows."""
-_TINY_ROWS, _TINY_BYTES = 16, 4096
+_TINY_ROWS, TINY_BYTES = 16, 4096
 """A dictionary for so few values, or in a file of so few bytes, takes longer to write and to read,
 and saves no block of a disk."""
 _FEW_AT_ONCE, _MANY_AT_ONCE, _MOST_AT_ONCE = 1024, 8192, 65_536
@@ -166,7 +166,7 @@ class FormChooser:
             self._stored,
             _FEW_AT_ONCE,
             self._leaves,
-            num_rows > _TINY_ROWS and num_bytes > _TINY_BYTES,
+            num_rows > _TINY_ROWS and num_bytes > TINY_BYTES,
             bloom_filters=self._filters_of(num_rows),
         )
 
