@@ -40,8 +40,8 @@ from delta_ops.versioning import create_branch, create_tag, open_branch, publish
 pytestmark = pytest.mark.filterwarnings("ignore::zarr.errors.UnstableSpecificationWarning")
 
 NOW: dict[str, Any] = {"retention": timedelta(0), "enforce_retention": False}
-A_DAY_LATER = {**NOW, "clock": lambda: system_clock() + 25 * 3600 * 1000}
-"""A vacuum after the session has expired, and before the branches expire."""
+THREE_DAYS_LATER = {**NOW, "clock": lambda: system_clock() + 3 * 24 * 3600 * 1000}
+"""A vacuum that ends sessions of a day, and keeps branches of six days."""
 
 
 def content(store: DeltaStore) -> dict[str, bytes]:
@@ -139,7 +139,7 @@ class TableRules:
     @rule()
     def let_the_session_expire(self) -> None:
         self.delta_store.flush()
-        vacuum(self.log, **A_DAY_LATER)
+        vacuum(self.log, **THREE_DAYS_LATER)
         with pytest.raises(SessionEndedError):
             self.delta_store.commit()
         self.roll_back(self.committed)
