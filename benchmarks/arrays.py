@@ -11,7 +11,8 @@ empty. An environment of their own has them beside the project:
 
 Chunks: an array of chunks of 100 KB of random bytes without compression is written and committed,
 then read from a new store. References: an array with this many chunks of a few bytes, 10,000 to a
-block or to a manifest; it is opened and its first chunk read; then one chunk is changed and
+block or to a manifest; Icechunk's are ranges of a file, because Zarr writes a million chunks one by
+one. The array is opened and its first chunk read; then one chunk is changed and
 committed. Files: HDF5 files with one variable of 24 chunks each; two tasks of Spark read where the
 chunks are and append a row for each; VirtualiZarr opens each file in one process, and concatenates
 them. Seconds of a core are those of this process and its children.
@@ -249,8 +250,20 @@ def icechunk_references(folder: Path, count: int, rounds: int) -> tuple[str, str
     """The first chunk and a change of one chunk in Icechunk; empty without it."""
     if not has("icechunk"):
         return "", ""
+    import icechunk
+
     session = repository(folder, BLOCK_KEYS).writable_session("main")
-    tiny_array(session.store, count)[:] = np.arange(count) % 251
+    tiny_array(session.store, count)[0] = 0
+    file = folder / "bytes"
+    file.write_bytes(bytes(range(251)))
+    session.store.set_virtual_refs(
+        "a",
+        [
+            icechunk.VirtualChunkSpec([number], file.as_uri(), number % 251, 1)
+            for number in range(1, count)
+        ],
+        validate_containers=False,
+    )
     session.commit("write")
 
     def read() -> None:
