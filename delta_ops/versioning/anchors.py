@@ -111,7 +111,7 @@ def _is_whole(snapshot: Snapshot) -> bool:
         ):
             return False
         paths = stored_paths(found)
-    except (LogCorruptError, UnsupportedFeatureError):
+    except (FileNotFoundError, LogCorruptError, UnsupportedFeatureError):
         return False
     # A damaged anchor is read from the commits, as long as the log has them.
     return not found.damaged_checkpoints and paths == stored_paths(snapshot)

@@ -236,6 +236,8 @@ class SessionCommit:
             raise self._error(self._record(error, error.reason)) from error
         _, fragments, net = prepared
         if not (net.adds or net.removes or net.described or net.change_files or net.txns):
+            if load_state(state.log, state.session.id) is None:  # another call, or no table
+                return self._find_result()
             empty = SessionResult(session=state.session.id, version=None)
             return self._finish(empty, "nothing to commit")
         base = state.base

@@ -38,11 +38,11 @@ def open_anchor(
     """
     try:
         info = storage.stat(anchor_path(version))
+        checkpoint = Checkpoint(version=version, parts=(info,))
+        segment = Segment(version=version, checkpoint=checkpoint, commits=())
+        return load_readable(storage, log_directory, segment, outside=outside)
     except FileNotFoundError:
         return None
-    checkpoint = Checkpoint(version=version, parts=(info,))
-    segment = Segment(version=version, checkpoint=checkpoint, commits=())
-    return load_readable(storage, log_directory, segment, outside=outside)
 
 
 def list_anchors(storage: Storage) -> Iterator[tuple[int, FileInfo]]:
