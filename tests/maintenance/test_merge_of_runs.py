@@ -191,6 +191,21 @@ def test_large_files_without_an_order_are_sorted_in_parts(tmp_path: Path) -> Non
     assert found == list(range(number))
 
 
+def test_a_merge_of_many_files_with_little_memory_is_in_order(tmp_path: Path) -> None:
+    snapshot = write_late(tmp_path, 20).snapshot()
+    group = RewriteGroup(
+        files=tuple(snapshot.add_files()),
+        target_size_bytes=1 << 14,
+        order=KeyOrder(columns=(("id",),)),
+    )
+    staged = rewrite(snapshot, group, memory_bytes=4096)
+    found = [
+        each for add in staged.adds for each in pq.read_table(tmp_path / add.path)["id"].to_pylist()
+    ]
+    assert found == sorted(found)
+    assert len(found) == 20 * 200
+
+
 VALUES: Mapping[str, st.SearchStrategy[Any]] = {
     "a": st.none() | st.integers(-5, 5),
     "b": st.none() | st.sampled_from(["", "a", "é", "z" * 40, "z" * 41]),

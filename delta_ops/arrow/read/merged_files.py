@@ -6,7 +6,7 @@
 3. Unread rows are not below the last rows that were read. So all rows up to the first of these are
    complete: they are merged, and yielded.
 
-Memory holds the open files' current batches, and the open files without a stated order.
+Memory holds the open files' current row groups, and the open files without a stated order.
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ Bound = tuple[_Value, ...]
 """Values of the first columns of the order; a shorter bound is below all rows that begin so."""
 _FIRST: Bound = ((NULL, 0),)
 _YIELDED_ROWS = 1 << 16
+_HELD_ROWS = 1 << 20
+"""Rows of all open files that a step may copy."""
 _TIMES = (pa.types.is_timestamp, pa.types.is_date)
 
 SortedBatches = Iterator[pa.RecordBatch]
@@ -53,8 +55,10 @@ class _Open:
     """Sorted."""
     rest: Iterator[pa.RecordBatch] | None
     """Further rows, none below these; None if there are none."""
+    batch: pa.RecordBatch | None = None
+    """The next rows of `rest`; None: not read."""
     last: Bound = _FIRST
-    """The last row that was read."""
+    """The last of `rows` that were taken from the file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +76,8 @@ class MergedFiles:
     """Whether a file says that its rows have the order."""
     hold: HoldSorted | None = None
     """Sorts the rows of a file without a stated order; None: as one part in memory."""
+    most_bytes: int | None = None
+    """If open files have more bytes of rows in memory, `hold` takes further files; None: never."""
 
     def batches(self, files: Iterable[AddFile]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of all files in order; rows that are equal in all columns in any order.
@@ -89,9 +95,9 @@ class MergedFiles:
             is_next = bool(waiting) and (limit is None or waiting[-1][0] <= limit)
             yield from self._take(opened, waiting[-1][0] if is_next else limit)
             if is_next:
-                opened += self._open(waiting.pop()[1])
+                opened += self._open(waiting.pop()[1], opened)
             elif first is not None:
-                self._read_more(first)
+                self._read_more(first, len(opened))
             opened = [each for each in opened if len(each.rows) or each.rest is not None]
 
     def _take(self, opened: Sequence[_Open], limit: Bound | None) -> Iterator[pa.RecordBatch]:
@@ -139,10 +145,13 @@ class MergedFiles:
             below = pc.or_(below, is_equal)
         return int(pc.sum(below, min_count=0).as_py())
 
-    def _open(self, add: AddFile) -> list[_Open]:
+    def _open(self, add: AddFile, others: Sequence[_Open]) -> list[_Open]:
         batches = self.read(add)
-        if self.states_order(add):
-            parts: Sequence[SortedBatches] = [self._verify_order(add, batches)]
+        is_stated = self.states_order(add)
+        if is_stated:
+            batches = self._verify_order(add, batches)
+        if is_stated and not self._is_full(others):
+            parts: Sequence[SortedBatches] = [batches]
         elif self.hold is not None:
             parts = self.hold(batches)
         else:
@@ -150,8 +159,16 @@ class MergedFiles:
             parts = [iter(sort_rows(rows, self._names).to_batches())]
         opened = [_Open(self.schema.empty_table(), part) for part in parts]
         for each in opened:
-            self._read_more(each)
+            self._read_more(each, len(others) + len(opened))
         return opened
+
+    def _is_full(self, opened: Sequence[_Open]) -> bool:
+        """Whether open files have too many rows in memory."""
+        if self.hold is None or self.most_bytes is None:
+            return False
+        batches = (each.batch for each in opened if each.batch is not None)
+        num_bytes = sum(batch.nbytes for batch in batches) + sum(o.rows.nbytes for o in opened)
+        return num_bytes > self.most_bytes
 
     def _verify_order(self, add: AddFile, batches: Iterator[pa.RecordBatch]) -> SortedBatches:
         """Check the stated order of a file while its rows are read."""
@@ -168,16 +185,19 @@ class MergedFiles:
             end = rows.slice(max(len(rows) - 1, 0)) if len(rows) else end
             yield batch
 
-    def _read_more(self, opened: _Open) -> None:
-        """Read the next batch that has rows."""
+    def _read_more(self, opened: _Open, num_open: int) -> None:
+        """Take the next rows of a file; few rows if many files are open."""
         assert opened.rest is not None
-        for batch in opened.rest:
-            if len(batch):
-                read = pa.Table.from_batches([batch])
-                opened.rows = pa.concat_tables([opened.rows, read]) if len(opened.rows) else read
-                opened.last = self._key_of(read.slice(len(read) - 1))
-                return
-        opened.rest = None
+        if opened.batch is None:
+            opened.batch = next((each for each in opened.rest if len(each)), None)
+        if opened.batch is None:
+            opened.rest = None
+            return
+        number = max(_HELD_ROWS // num_open, _YIELDED_ROWS)
+        read = pa.Table.from_batches([opened.batch.slice(0, number)])
+        opened.batch = opened.batch.slice(number) if len(opened.batch) > number else None
+        opened.rows = pa.concat_tables([opened.rows, read]) if len(opened.rows) else read
+        opened.last = self._key_of(read.slice(len(read) - 1))
 
     def _key_of(self, row: pa.Table) -> Bound:
         return tuple(_value_of(row[each.name]) for each in self.order)

@@ -1,7 +1,8 @@
 """Merge rewrite: merges the files of a group in the order of the sort key, into sorted files.
 
-Rows stream through memory: a few batches of each file that overlaps the present key. A file that
-does not state the order is sorted first, in parts that wait in a temporary file if they are large.
+Rows stream through memory: a row group of each file that overlaps the present key. A file that does
+not state the order is sorted first, in parts that wait in a temporary file if they are large. Files
+that overlap too many others wait there, too.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def write_merged(
     )
     unsorted = {add.path for add in files if not states_order(add, fields, snapshot)}
     held_bytes = max(memory_bytes // 2 // max(len(unsorted), 1), _LEAST_HELD_BYTES)
-    spilled = _SpilledRows(schema, [each.name for each in fields], held_bytes)
+    spilled = _SpilledRows(schema, [each.name for each in fields], held_bytes, memory_bytes // 4)
     merged = MergedFiles(
         snapshot=snapshot,
         order=fields,
@@ -59,6 +60,7 @@ def write_merged(
         read=lambda add: read([add]),
         states_order=lambda add: add.path not in unsorted,
         hold=spilled.hold,
+        most_bytes=memory_bytes // 2,
     )
     num_rows = num_live_rows(snapshot, files)
     with all_or_none(snapshot.storage) as written:
@@ -134,8 +136,17 @@ class _SpilledRows:
     The file has no name, so a killed process leaves nothing behind.
     """
 
-    def __init__(self, schema: pa.Schema, names: Sequence[str], held_bytes: int) -> None:
-        self._schema, self._names, self._held_bytes = schema, names, held_bytes
+    def __init__(
+        self, schema: pa.Schema, names: Sequence[str], part_bytes: int, memory_bytes: int
+    ) -> None:
+        """Hold no rows yet.
+
+        Args:
+            part_bytes: Approximate size of a part.
+            memory_bytes: Parts beyond this size are written to the file.
+        """
+        self._schema, self._names, self._part_bytes = schema, names, part_bytes
+        self._left_bytes = memory_bytes
         self._file: IO[bytes] | None = None
 
     def hold(self, batches: Iterator[pa.RecordBatch]) -> Sequence[SortedBatches]:
@@ -146,10 +157,17 @@ class _SpilledRows:
         for batch in batches:
             held.append(batch)
             num_bytes += batch.nbytes
-            if num_bytes >= self._held_bytes:
-                parts.append(self._spill(self._sort(held)))
+            if num_bytes >= self._part_bytes:
+                parts.append(self._keep(held, num_bytes))
                 held, num_bytes = [], 0
-        return [*parts, iter(self._sort(held).to_batches())]
+        return [*parts, self._keep(held, num_bytes)]
+
+    def _keep(self, held: list[pa.RecordBatch], num_bytes: int) -> SortedBatches:
+        rows = self._sort(held)
+        if num_bytes > self._left_bytes:
+            return self._spill(rows)
+        self._left_bytes -= num_bytes
+        return iter(rows.to_batches())
 
     def _sort(self, held: list[pa.RecordBatch]) -> pa.Table:
         return sort_rows(pa.Table.from_batches(held, self._schema), self._names)
