@@ -167,7 +167,8 @@ class MergedFiles:
         if self.hold is None or self.most_bytes is None:
             return False
         batches = (each.batch for each in opened if each.batch is not None)
-        num_bytes = sum(batch.nbytes for batch in batches) + sum(o.rows.nbytes for o in opened)
+        num_bytes: int = sum(each.nbytes for each in batches)
+        num_bytes += sum(each.rows.nbytes for each in opened)
         return num_bytes > self.most_bytes
 
     def _verify_order(self, add: AddFile, batches: Iterator[pa.RecordBatch]) -> SortedBatches:
