@@ -34,6 +34,7 @@ KNOWN = [
     pytest.param("a vector whose cardinality is null", "count_rows", id="a vector of no count"),
     pytest.param("a commitInfo whose inCommitTimestamp is long", "read_changes", id="a far time"),
     pytest.param("a column of type struct of no field", "export_schema", id="an empty struct"),
+    pytest.param("partition columns that are all", "create_scan_cache", id="a struct cached"),
 ]
 SOME = 5
 """`make test` takes one in this many damages, with one reading and one changing call."""

@@ -366,7 +366,8 @@ def _union(domain: Domain) -> tuple[pa.Array, pa.Array, pa.Array, pa.Array]:
     bounds = []
     for keys, name in ((domain.low, "min"), (domain.high, "max")):
         is_open = pc.any(pc.and_(has_values, keys.is_null()), min_count=0).as_py()
-        is_bounded = not is_open and not pa.types.is_null(keys.type)
+        has_order = not pa.types.is_null(keys.type) and not pa.types.is_nested(keys.type)
+        is_bounded = has_order and not is_open
         bounds.append(
             pa.repeat(pc.min_max(keys)[name], 1) if is_bounded else pa.nulls(1, keys.type)
         )
