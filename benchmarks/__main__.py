@@ -29,6 +29,7 @@ BENCHMARKS = (
     "spark_beside_delta",
     "spark_dml_beside_delta",
     "spark_layout_beside_delta",
+    "spark_lookups_beside_delta",
     "spark_streams_beside_delta",
     "spark_sql",
     "spark_vectors",
