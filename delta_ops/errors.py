@@ -240,7 +240,7 @@ class CommitConflictError(DeltaOpsError):
 
 
 class PublishConflictError(CommitConflictError):
-    """Main got a commit that the branch does not follow; nothing was published."""
+    """Main got a commit that the branch contradicts; it was neither published nor rebased."""
 
     def __init__(
         self,
@@ -251,14 +251,20 @@ class PublishConflictError(CommitConflictError):
         evidence: tuple[str, ...] = (),
         branch: str = "",
         cure: str = "",
+        verb: str = "published",
     ) -> None:
+        """Store which commit conflicts with the branch.
+
+        Args:
+            verb: What the branch cannot be: `published` or `rebased`.
+        """
         super().__init__(table, version, reason, kind, evidence)
-        self.args = (table, version, reason, kind, evidence, branch, cure)
-        self.branch, self.cure = branch, cure
+        self.args = (table, version, reason, kind, evidence, branch, cure, verb)
+        self.branch, self.cure, self.verb = branch, cure, verb
 
     def _sentence(self) -> str:
         return (
-            f"{self.table}: branch {self.branch!r} cannot be published, because version "
+            f"{self.table}: branch {self.branch!r} cannot be {self.verb}, because version "
             f"{self.version} was committed to main since the branch began and {self.reason}. "
             f"{self.cure}."
         )

@@ -245,7 +245,9 @@ class _Rebase:
     ) -> PublishConflictError:
         cure = "Create another branch, and make the changes again"
         name = self.branch.name
-        return PublishConflictError(self.log.uri, version, reason, kind, evidence, name, cure)
+        return PublishConflictError(
+            self.log.uri, version, reason, kind, evidence, name, cure, "rebased"
+        )
 
     def _replace(self) -> Branch:
         """Give the name of the branch to the new branch."""
