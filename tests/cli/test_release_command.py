@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 from click.testing import CliRunner
 
 import delta_ops.arrow as da
@@ -22,7 +23,6 @@ def test_releases_are_made_shown_compared_rolled_back_and_deleted(tmp_path: Path
     releases, orders, items = (str(tmp_path / name) for name in ("releases", "orders", "items"))
     for table in (orders, items):
         da.write(table, pa.table({"id": [1]}))
-    assert run("release", releases, "list") == (0, "The set has no releases.\n")
     tables = [f"orders={orders}", f"items={items}"]
     code, text = run("release", releases, "create", *tables, "--message", "first")
     assert (code, text.splitlines()[0]) == (0, "Release 1 has these versions:")
@@ -55,6 +55,20 @@ def test_releases_are_made_shown_compared_rolled_back_and_deleted(tmp_path: Path
     assert run("release", releases, "delete", "1", "2") == (0, "Deleted 2 releases: 1, 2.\n")
     code, text = run("release", releases, "delete")
     assert (code, "--keep-last or --older-than" in text) == (1, True)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("list",), ("list", "--json"), ("show",), ("delete", "--keep-last", "1"), ("rollback", "1")],
+    ids=" ".join,
+)
+def test_a_location_without_a_release_set_is_an_error(
+    tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    code, text = run("release", str(tmp_path / "misspelt"), *command)
+    assert (code, text.count("\n")) == (1, 1)
+    assert "misspelt" in text
+    assert not (tmp_path / "misspelt").exists()
 
 
 def test_a_version_of_a_table_is_chosen(tmp_path: Path) -> None:

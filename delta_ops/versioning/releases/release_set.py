@@ -74,6 +74,10 @@ class ReleaseSet:
     def __repr__(self) -> str:
         return f"ReleaseSet({self.uri!r})"
 
+    def exists(self) -> bool:
+        """Whether the directory has a journal of releases."""
+        return releases_journal(self.storage).load().number > 0
+
     def log(self, name: str, table: ReleasedTable) -> DeltaLog:
         """The handle of a table of a release."""
         known = self._logs.get(name)
