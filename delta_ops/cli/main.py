@@ -50,6 +50,7 @@ from delta_ops.cli.show import (
 )
 from delta_ops.cli.tables import clone_command, convert_command, drop_command, manifest_command
 from delta_ops.cli.vacuum import vacuum_command
+from delta_ops.cli.versioning.publish import publish_command
 from delta_ops.cli.versioning.refs import branch_command, refs_command, tag_command
 from delta_ops.cli.versioning.releases import release_command
 from delta_ops.cli.versioning.sessions import session_command
@@ -140,6 +141,7 @@ GROUPS: Mapping[str, Sequence[str]] = {
         "alter",
         "tag",
         "branch",
+        "publish",
         "session",
         "release",
         "convert",
@@ -204,6 +206,7 @@ EXAMPLES: Mapping[str, str] = {
     "optimize": "optimize lake/orders --zorder country,id --dry-run",
     "plan": "plan lake/orders --where \"country = 'NL' AND id < 100\"",
     "properties": "properties lake/orders --set delta.checkpointInterval=20",
+    "publish": "publish lake/orders audit --expected-version 8",
     "refs": "refs lake/orders",
     "release": "release lake/releases create orders=lake/orders items=lake/items",
     "release create": "release lake/releases create orders=lake/orders --version orders=3",
@@ -289,6 +292,7 @@ for _command in (
     index_command,
     tag_command,
     branch_command,
+    publish_command,
     session_command,
     release_command,
     refs_command,

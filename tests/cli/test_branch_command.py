@@ -46,6 +46,7 @@ def test_a_branch_is_created_compared_published_and_deleted(tmp_path: Path) -> N
     )
     code, text = run("branch", table, "publish", "audit", "--json")
     assert json.loads(text)["already_published"] is True
+    assert run("publish", table, "audit", "--json") == (0, text)
     code, text = run("branch", table, "list", "--json")
     (branch,) = json.loads(text)["branches"]
     assert (branch["state"], branch["expires"][-6:]) == ("published as 1", "+00:00")
@@ -68,11 +69,13 @@ def test_main_that_has_moved_is_one_sentence_with_the_option(tmp_path: Path) -> 
     code, text = run("branch", table, "publish", "x")
     assert (code, text.count("\n")) == (1, 1)
     assert "Publish it with --rebase if" in text
+    assert run("publish", table, "x") == (1, text)
     assert run("branch", table, "rebase", "x") == (0, "Branch x follows version 1 of main.\n")
     found = json.loads(run("branch", table, "rebase", "x", "--json")[1])
     assert (found["base_version"], found["state"]) == (1, "open")
     da.write(table, pa.table({"id": [4]}))
-    assert run("branch", table, "publish", "x", "--rebase")[0] == 0
+    code, text = run("publish", table, "x", "--rebase")
+    assert (code, text[:42]) == (0, "Published version 2 of branch x as version")
     code, text = run("count", table, "--ref", "branch:x", "--version", "1")
     assert (code, "give --ref" in text) == (2, True)
 

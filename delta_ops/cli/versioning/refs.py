@@ -18,6 +18,7 @@ from delta_ops.cli.options import (
     validate_exists,
 )
 from delta_ops.cli.render import Group, moment_text, say, show_json, show_rows
+from delta_ops.cli.versioning.publish import publish_branch_command
 from delta_ops.clock import system_clock
 from delta_ops.log import DeltaLog
 from delta_ops.log.refs.branches import is_rebasing
@@ -36,7 +37,6 @@ from delta_ops.versioning import (
     list_branches,
     list_sessions,
     list_tags,
-    publish,
     rebase_branch,
     rename_branch,
     verify_refs,
@@ -285,45 +285,7 @@ def rebase_branch_command(
         say(f"Branch {name} follows version {branch.base_version} of main.")
 
 
-@branch_command.command("publish")
-@click.argument("name")
-@click.option(
-    "--expected-version",
-    type=click.IntRange(min=0),
-    help="Publish only this version of the branch, which was checked before.",
-)
-@click.option(
-    "--rebase",
-    is_flag=True,
-    help="Publish beside other commits on main, if they changed no row that the branch read.",
-)
-@storage_options_option
-@json_option
-@click.pass_obj
-def publish_command(
-    table: str,
-    storage_options: dict[str, Any],
-    name: str,
-    expected_version: int | None,
-    rebase: bool,
-    as_json: bool,
-) -> None:
-    """Commit the changes of a branch to main, in one commit or not at all."""
-    log = open_table(table, storage_options)
-    result = publish(log, name, expected_branch_version=expected_version, rebase=rebase)
-    if as_json:
-        fields = {each: getattr(result, each) for each in result.__slots__}
-        show_json({"table": log.uri, **fields})
-    elif result.version is None:
-        say(f"Branch {name} has no commits, so nothing was published.")
-    elif result.already_published:
-        say(f"Branch {name} was published before, as version {result.version}.")
-    else:
-        say(
-            f"Published version {result.branch_version} of branch {name} as version "
-            f"{result.version}: {count_text(result.added_files, 'file')} added, "
-            f"{result.removed_files:,} removed."
-        )
+branch_command.add_command(publish_branch_command)
 
 
 @branch_command.command("diff")
