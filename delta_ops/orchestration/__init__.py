@@ -23,7 +23,7 @@ from delta_ops.orchestration.checks.freshness_checks import build_freshness_chec
 from delta_ops.orchestration.checks.table_checks import build_health_checks, build_table_checks
 from delta_ops.orchestration.commits.commit_sensor import build_commit_sensor
 from delta_ops.orchestration.definitions import delta_ops_definitions
-from delta_ops.orchestration.io_manager.audit_branches import open_audit_branch
+from delta_ops.orchestration.io_manager.audit_branches import audit_metadata, open_audit_branch
 from delta_ops.orchestration.io_manager.delta_io_manager import DeltaIOManager
 from delta_ops.orchestration.io_manager.output_txns import Idempotency, source_txn
 from delta_ops.orchestration.io_manager.output_writer import SourcePart
@@ -85,6 +85,7 @@ __all__ = [
     "TableRef",
     "TypeHandler",
     "add_table_metadata",
+    "audit_metadata",
     "build_column_checks",
     "build_commit_sensor",
     "build_fleet_maintenance_job",

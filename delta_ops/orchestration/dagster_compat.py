@@ -69,7 +69,7 @@ def output_name(context: dg.OutputContext) -> str:
 
 
 def running_op(
-    context: dg.OpExecutionContext | dg.AssetExecutionContext,
+    context: dg.OpExecutionContext | dg.AssetExecutionContext | dg.AssetCheckExecutionContext,
 ) -> dg.OpExecutionContext | None:
     """The context of the op that runs; None if a unit test has called the op without a run."""
     op: Any = context

@@ -14,6 +14,7 @@ from delta_ops.errors import InvalidRequestError
 from delta_ops.orchestration import (
     DeltaIOManager,
     SourcePart,
+    audit_metadata,
     build_publish_asset,
     open_audit_branch,
 )
@@ -46,9 +47,13 @@ class Pipeline:
             return pa.table({"id": self.ids}) if isinstance(self.ids, list) else self.ids()
 
         @dg.asset_check(asset=new_orders, blocking=True)
-        def is_right(new_orders: pa.Table) -> dg.AssetCheckResult:
+        def is_right(
+            context: dg.AssetCheckExecutionContext, new_orders: pa.Table
+        ) -> dg.AssetCheckResult:
             self.seen.append(sorted(new_orders["id"].to_pylist()))
-            return dg.AssetCheckResult(passed=self.is_right, severity=self.severity)
+            return dg.AssetCheckResult(
+                passed=self.is_right, severity=self.severity, metadata=audit_metadata(context)
+            )
 
         self.orders = build_publish_asset(new_orders, "orders")
 
@@ -141,6 +146,25 @@ def test_the_materialization_names_the_branch_of_rows_that_failed(pipeline: Pipe
     assert da.to_table(pipeline.table, ref=f"branch:{branch}")["id"].to_pylist() == [2, 3]
     assert f"ref='branch:{branch}'" in str(event.metadata["delta/read_branch"].value)
     assert "delta/version" not in event.metadata
+
+
+def test_the_failed_check_names_the_branch_of_its_rows(pipeline: Pipeline) -> None:
+    pipeline.run()
+    pipeline.ids, pipeline.is_right = [2, 3], False
+    (evaluation,) = pipeline.run().get_asset_check_evaluations()
+    event = pipeline.event("new_orders")
+    assert event is not None
+    for key in ("delta/branch", "delta/branch_version", "delta/read_branch"):
+        assert evaluation.metadata[key] == event.metadata[key]
+
+
+@JOBS_HAVE_ALL_CHECKS
+def test_a_check_of_published_rows_names_no_branch(pipeline: Pipeline) -> None:
+    pipeline.run()
+    only = dg.AssetSelection.checks_for_assets(KEY)
+    result = pipeline.run(pipeline.new_orders, pipeline.check, selection=only)
+    (evaluation,) = result.get_asset_check_evaluations()
+    assert (pipeline.seen, dict(evaluation.metadata)) == ([[1], [1]], {})
 
 
 def test_a_failed_check_that_only_warns_does_not_stop_the_publication(pipeline: Pipeline) -> None:

@@ -24,6 +24,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from shlex import quote
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import dagster as dg
 
@@ -55,6 +56,8 @@ READ_BRANCH = "delta/read_branch"
 FILES_WRITTEN, _ROWS_WRITTEN = "delta/files_written", "delta/rows_written"
 _OTHER_CHARACTERS = re.compile(r"[^A-Za-z0-9_+-]+")
 _MOST_CHARACTERS = 60
+_loaded: WeakKeyDictionary[Any, dict[dg.AssetKey, dict[str, Any]]] = WeakKeyDictionary()
+"""Metadata of the branches that the inputs of a step have loaded, by the step's context."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -325,12 +328,54 @@ def audited_log(context: dg.InputContext, log: DeltaLog) -> DeltaLog | None:
     if run is None or instance is None:
         return None
     record = _record_to_read(context, run, instance)
-    branch_id = "" if record is None else _staged_rows(record).branch_id
-    branch = refs_journal(log.storage).load().state.branches.get(branch_id)
+    if record is None:
+        return None
+    staged = _staged_rows(record)
+    branch = refs_journal(log.storage).load().state.branches.get(staged.branch_id)
     if branch is None or branch.published_version is not None:
         return None
     context.log.info(f"{log.uri}: this step reads the branch {branch.name}, which is not published")
+    _loaded.setdefault(context.step_context, {})[context.asset_key] = branch_metadata(
+        log, branch, staged.branch_version
+    )
     return log.on_branch(branch)
+
+
+def audit_metadata(
+    context: dg.AssetCheckExecutionContext, asset_key: dg.AssetKey | None = None
+) -> dict[str, Any]:
+    """Metadata for the result of a check: the branch that the check has loaded.
+
+    Args:
+        context: The context of the check.
+        asset_key: The audited asset, if the check loads several.
+
+    Returns:
+        The metadata of the materialization that name the branch and say how to read it; empty if
+        the check has loaded no branch.
+
+    Examples:
+        >>> @dg.asset(metadata={"delta/publish": "audited", "delta/table": "visits"})
+        ... def new_visits() -> pa.Table:
+        ...     return pa.table({"page": ["/"]})
+        >>> @dg.asset_check(asset=new_visits, blocking=True)
+        ... def has_two(
+        ...     context: dg.AssetCheckExecutionContext, new_visits: pa.Table
+        ... ) -> dg.AssetCheckResult:
+        ...     is_right = len(new_visits) == 2
+        ...     return dg.AssetCheckResult(passed=is_right, metadata=audit_metadata(context))
+        >>> resources = {"io_manager": DeltaIOManager(root="lake")}
+        >>> run = dg.materialize([new_visits, has_two], resources=resources, raise_on_error=False)
+        >>> (evaluation,) = run.get_asset_check_evaluations()
+        >>> branch = evaluation.metadata["delta/branch"].value
+        >>> da.count_rows("lake/visits", ref=f"branch:{branch}")
+        1
+    """
+    op = compat.running_op(context)
+    loaded = {} if op is None else _loaded.get(op.get_step_execution_context(), {})
+    if asset_key is None:
+        return dict(next(iter(loaded.values()), {}))
+    return dict(loaded.get(asset_key, {}))
 
 
 def _record_to_read(
