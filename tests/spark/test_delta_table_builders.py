@@ -311,6 +311,7 @@ def test_a_table_is_made_replaced_or_left_as_it_is(spark: SparkSession, tmp_path
 def test_a_step_of_a_new_table_refuses_what_does_not_fit(
     spark: SparkSession, step: Callable[[Any], Any], error: type[Exception]
 ) -> None:
+    ds.unregister(spark)  # other tests may have left it registered
     with pytest.raises(error):
         step(DeltaTable.create(spark))
 

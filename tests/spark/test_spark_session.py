@@ -100,6 +100,7 @@ def test_file_names_beyond_ascii_work_where_the_environment_has_no_locale(tmp_pa
 
 
 def test_the_active_session_is_taken(spark: SparkSession) -> None:
+    spark.createDataFrame([(1,)], "id INT")  # makes this session the active one of the thread
     assert get_session() is spark
 
 
