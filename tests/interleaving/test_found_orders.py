@@ -54,3 +54,8 @@ def test_nothing_to_update_by_a_listing_that_shows_no_restore_yet() -> None:
     # The place in the meeting selects the updated row.
     order = "repair[0:4] restore[0:9] repair[4:9] repair[9:] restore[9:] update-row[0:]; late 5"
     assert "keeps every promise" in replay(order, "restore", "repair", "update-row")
+
+
+def test_the_hint_of_a_scan_cache_while_the_table_is_replaced() -> None:
+    order = "cache[0:33] drop-create[0:] cache[33:]"
+    assert "keeps every promise" in replay(order, "cache", "drop-create")

@@ -159,6 +159,20 @@ def test_the_property_decides_whether_reads_use_the_cache(
     assert uses_cache(plan_scan(log.snapshot(), col("id") == 1)) is (property_value == "true")
 
 
+@pytest.mark.parametrize("column", ["p", "id"])
+def test_the_cache_of_a_table_without_rows(tmp_path: Path, column: str) -> None:
+    rows = pa.table({"id": ["1"], "p": ["a"]})
+    da.write(tmp_path, rows, partition_by=["p"])
+    log = DeltaLog(tmp_path)
+    da.delete(log)
+    written = cache(log)
+    assert (written.num_files, log.snapshot().num_files) == (0, 0)
+    condition = col(column) == rows[column][0].as_py()
+    assert da.to_table(log, predicate=condition).num_rows == 0
+    da.write(log, rows)
+    assert da.to_table(log, predicate=condition).equals(rows)
+
+
 def test_later_commits_are_replayed_on_top(log: DeltaLog) -> None:
     append(log, "p=k03/new.parquet")
     create_commit(log.storage, log.log_directory, 3, [remove("p=k03/0.parquet")])

@@ -100,6 +100,8 @@ class CacheFile:
             predicate: Resolved, by physical names.
             partition_time_zone: Time zone for partition timestamps without one.
         """
+        if not len(self.index):
+            return []  # an index without groups has no domains either
         domains: dict[ColumnPath, Domain] = {}
         types = leaf_types(predicate)
         for number, (path, is_partition) in enumerate(self.columns):

@@ -78,6 +78,19 @@ _GROUP_ROWS = 4096
 """Files of a row group in a table of up to a million files. In larger tables, both the groups and
 the footer grow, by the root of the number of files."""
 _MANY_FILES = 1 << 20
+_NO_GROUPS = pa.RecordBatch.from_pylist(
+    [],
+    schema=pa.schema(
+        {
+            START: pa.int64(),
+            END: pa.int64(),
+            DIGEST: pa.string(),
+            FILES: pa.int64(),
+            BYTES: pa.int64(),
+        }
+    ),
+)
+"""The index of a table without files."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -318,8 +331,8 @@ class _Content:
 
     def _footer_values(self, index: Sequence[pa.RecordBatch]) -> dict[str, str]:
         columns = [{"path": list(c.path), "partition": c.is_partition} for c in self._columns]
-        joined = pa.Table.from_batches(index) if index else pa.table({})
-        (batch,) = joined.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([])]
+        groups = index or [_NO_GROUPS]
+        (batch,) = pa.Table.from_batches(groups).combine_chunks().to_batches() or [_NO_GROUPS]
         values = {INDEX_KEY: index_to_text(batch), COLUMNS_KEY: json.dumps(columns)}
         values[CHECKSUM_KEY] = packed_text(encode_checksum(self._checksum()))
         return values
