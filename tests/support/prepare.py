@@ -13,14 +13,14 @@ from tests.peers.environment import MavenMissingError, ensure_delta_spark
 from tests.support.class_archive import ensure_class_archive
 from tests.support.servers.azure import AzuriteMissingError, ensure_azurite
 from tests.support.servers.connectors import connector_jars
-from tests.versions.environments import dagster_python
+from tests.versions.environments import dagster_python, spark_python
 
 # Two concurrent processes of Maven could damage its download folder.
 _SIDE_BY_SIDE: tuple[Sequence[Callable[[], object]], ...] = (
     (connector_jars, lambda: ensure_class_archive(ensure_delta_spark().python)),
     (ensure_azurite, ensure_class_archive),
-    # The lowest version, on which `make test` runs one path.
-    (lambda: dagster_python("1.10"),),
+    # The lowest versions, on which `make test` runs one path.
+    (lambda: dagster_python("1.10"), lambda: spark_python("3.5")),
 )
 
 

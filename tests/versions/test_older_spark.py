@@ -37,7 +37,7 @@ FILES = (
     "sql/test_tables_by_name",
 )
 """Changes of rows, streams, `format("delta")`, SQL, `delta.tables`, and our Java code."""
-pytestmark = pytest.mark.full
+LOWEST = next(iter(SPARK))
 T = TypeVar("T")
 
 
@@ -49,11 +49,15 @@ def or_skip(make: Callable[[], T]) -> T:
         pytest.skip(str(error))
 
 
-@pytest.mark.parametrize("version", SPARK)
+@pytest.mark.parametrize(
+    "version",
+    [pytest.param(each, marks=pytest.mark.full if each != LOWEST else ()) for each in SPARK],
+)
 def test_a_path_through_the_engine_takes_no_slower_way(version: str, tmp_path: Path) -> None:
     assert_path_runs(spark_python(version), tmp_path)
 
 
+@pytest.mark.full
 def test_a_path_runs_with_scala_2_13_on_spark_3_5(tmp_path: Path) -> None:
     assert_path_runs(or_skip(spark_3_5_of_scala_2_13), tmp_path)
 
@@ -66,11 +70,13 @@ def assert_path_runs(python: Path, folder: Path, variables: Mapping[str, str] = 
     assert "write" in found["steps"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("version", SPARK)
 def test_the_java_sources_compile(version: str) -> None:
     run_tests(spark_python(version), "tests/spark/test_java_sources.py")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("version", SPARK)
 def test_the_rows_of_all_tables_are_those_of_arrow(version: str) -> None:
     run_tests(spark_python(version), ROWS, tier="not long")
@@ -101,6 +107,7 @@ def test_executors_of_a_cluster_need_no_delta_ops(version: str) -> None:
     run_tests(spark_python(version), "tests/spark/test_cluster.py", tier="full")
 
 
+@pytest.mark.full
 def test_a_client_of_spark_connect_is_refused_on_spark_3_5(tmp_path: Path) -> None:
     done = run_in(spark_python("3.5"), "tests.versions.client_program", str(tmp_path))
     assert done.returncode == 0, done.stderr[-6000:]
@@ -109,6 +116,7 @@ def test_a_client_of_spark_connect_is_refused_on_spark_3_5(tmp_path: Path) -> No
     assert {name: text for name, text in errors.items() if reason not in text} == {}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("version", SPARK)
 def test_commits_on_s3_have_the_rows_of_arrow(version: str, s3_server: S3Server) -> None:
     place = f"s3://{s3_server.new_bucket()}/a table"
