@@ -17,12 +17,7 @@ from dagster._core.storage.asset_check_execution_record import (
     AssetCheckExecutionRecordStatus,
 )
 
-from delta_ops.orchestration.dagster_versions import (
-    EVALUATIONS,
-    RUN_OF_RESOURCES,
-    VERSION,
-    AssetCheckEvaluation,
-)
+from delta_ops.orchestration.dagster_versions import COMPARES_TARGETS, AssetCheckEvaluation
 
 CheckFailure = CheckError
 """The error of Dagster for a value of a wrong type."""
@@ -285,11 +280,6 @@ def dagster_run(context: dg.OutputContext) -> dg.DagsterRun | None:
     return context.step_context.dagster_run if _has_step(context) else None
 
 
-def run_of_resource(context: dg.InitResourceContext) -> dg.DagsterRun | None:
-    """The run that initializes a resource; None outside a run."""
-    return context.run if VERSION >= RUN_OF_RESOURCES else context.dagster_run
-
-
 def dagster_instance(context: dg.OutputContext) -> dg.DagsterInstance:
     """The instance of the run that writes this output."""
     return context.step_context.instance
@@ -337,25 +327,8 @@ def newest_materialization(instance: dg.DagsterInstance, asset_key: dg.AssetKey)
 
 
 def target_of_evaluation(instance: dg.DagsterInstance, asset_key: dg.AssetKey) -> Any:
-    """The target of an evaluation of the rows as they are; None if Dagster compares times instead.
-
-    Dagster before 1.11 counts an evaluation without a target as out of date, unless its run has
-    logged the newest materialization.
-    """
-    return None if VERSION >= EVALUATIONS else newest_materialization(instance, asset_key)
-
-
-def log_check_evaluation(context: dg.OpExecutionContext, evaluation: AssetCheckEvaluation) -> None:
-    """Log the evaluation of an asset check in a run, after the events that the op has logged.
-
-    Dagster before 1.11 stores only evaluations of checks that the run selected, so they are
-    reported without a run there.
-    """
-    event: Any = evaluation  # the annotation of log_event omits this kind
-    if VERSION >= EVALUATIONS:
-        context.log_event(event)
-    else:
-        context.instance.report_runless_asset_event(event)
+    """The target of an evaluation of the rows as they are; None if Dagster needs none."""
+    return newest_materialization(instance, asset_key) if COMPARES_TARGETS else None
 
 
 class CheckState(NamedTuple):

@@ -48,6 +48,9 @@ VERSION = version_of(dg.__version__)
 """Version of the installed Dagster."""
 KEY_PUNCTUATION = "_-." if VERSION >= DOTTED_KEYS else "_-"
 """Characters that the key of a checked asset may have besides letters and digits."""
+COMPARES_TARGETS = VERSION < EVALUATIONS
+"""Whether an evaluation without a target counts as out of date, unless its run has logged the
+newest materialization. Later versions compare times instead."""
 
 PROJECT_ROOT = (
     "{{ context.project_root }}" if VERSION >= TEMPLATES_OF_DAGSTER else "{{ project_root }}"
@@ -62,6 +65,7 @@ elif VERSION >= OLDEST:  # else `delta_ops.orchestration` rejects this Dagster
 
 __all__ = [
     "BUILD_DEFS",
+    "COMPARES_TARGETS",
     "COMPONENTS",
     "DOTTED_KEYS",
     "EVALUATIONS",
@@ -79,7 +83,9 @@ __all__ = [
     "build_defs_at",
     "component_spec",
     "job_owners",
+    "log_check_evaluation",
     "require_dagster",
+    "run_of_resource",
     "version_of",
 ]
 
@@ -118,6 +124,24 @@ def build_defs_at(context: dg.ComponentLoadContext, place: str) -> dg.Definition
     older: Any = context
     definitions: dg.Definitions = older.build_defs_at_path(Path(place))
     return definitions
+
+
+def run_of_resource(context: dg.InitResourceContext) -> dg.DagsterRun | None:
+    """The run that initializes a resource; None outside a run."""
+    return context.run if VERSION >= RUN_OF_RESOURCES else context.dagster_run
+
+
+def log_check_evaluation(context: dg.OpExecutionContext, evaluation: AssetCheckEvaluation) -> None:
+    """Log the evaluation of an asset check in a run, after the events that the op has logged.
+
+    Dagster before 1.11 stores only evaluations of checks that the run selected, so they are
+    reported without a run there.
+    """
+    event: Any = evaluation  # the annotation of log_event omits this kind
+    if VERSION >= EVALUATIONS:
+        context.log_event(event)
+    else:
+        context.instance.report_runless_asset_event(event)
 
 
 def require_dagster(since: Version, what: str, found: str = dg.__version__) -> None:

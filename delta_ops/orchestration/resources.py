@@ -14,7 +14,7 @@ from pydantic import Field, PrivateAttr
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.log.delta_log import LOG_DIRECTORY
-from delta_ops.orchestration import dagster_compat as compat
+from delta_ops.orchestration.dagster_versions import run_of_resource
 from delta_ops.orchestration.storage_options import (
     config_options,
     resolve_options,
@@ -145,7 +145,7 @@ class DeltaLogResource(dg.ConfigurableResource[None]):
 
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:
         """Remember whether the run reproduces another run."""
-        run = compat.run_of_resource(context)
+        run = run_of_resource(context)
         self._run_tags = {} if run is None else run.tags
 
     def log(self, table: TableName) -> DeltaLog:

@@ -14,7 +14,7 @@ from pydantic import PrivateAttr
 
 from delta_ops.log import DeltaLog
 from delta_ops.orchestration import DeltaIOManager, build_publish_asset
-from delta_ops.orchestration import dagster_compat as compat
+from delta_ops.orchestration.dagster_versions import run_of_resource
 from tests.orchestration.killed_reruns import die_once
 from tests.support.counting_storage import CountingStorage
 
@@ -50,7 +50,7 @@ class FatalIOManager(DeltaIOManager):
 
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:
         super().setup_for_execution(context)
-        run = compat.run_of_resource(context)
+        run = run_of_resource(context)
         assert run is not None
         self._tags = run.tags
 

@@ -128,7 +128,7 @@ def test_before_dagster_1_11_a_result_of_the_maintenance_sensor_has_a_target(
     instance: dg.DagsterInstance,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(dagster_compat, "VERSION", (1, 10, 0))
+    monkeypatch.setattr(dagster_compat, "COMPARES_TARGETS", True)
     materialize(location, instance, 10)
     optimize(tmp_path / "orders")
     create_checkpoint(tmp_path / "orders")

@@ -18,12 +18,11 @@ from delta_ops.errors import DeltaOpsError, InvalidRequestError
 from delta_ops.maintenance.fleet.failures import attempt
 from delta_ops.orchestration.dagster_compat import (
     code_location,
-    log_check_evaluation,
     newest_materialization,
     repository_of,
     target_of_evaluation,
 )
-from delta_ops.orchestration.dagster_versions import AssetCheckEvaluation
+from delta_ops.orchestration.dagster_versions import AssetCheckEvaluation, log_check_evaluation
 from delta_ops.orchestration.markdown import plain_text
 from delta_ops.orchestration.tables import TableRef
 

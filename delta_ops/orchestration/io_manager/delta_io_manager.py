@@ -57,6 +57,7 @@ from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.maintenance import auto_compact
 from delta_ops.option_words import Surface, spoken_on
 from delta_ops.orchestration import dagster_compat as compat
+from delta_ops.orchestration.dagster_versions import run_of_resource
 from delta_ops.orchestration.io_manager.audit_branches import (
     FILES_WRITTEN,
     PublishedRows,
@@ -179,7 +180,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
 
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:
         """Reject a run that reproduces another run, if versions of that run are gone."""
-        validate_recorded(context.instance, compat.run_of_resource(context), self.log_of_asset)
+        validate_recorded(context.instance, run_of_resource(context), self.log_of_asset)
 
     def table_name(
         self,
