@@ -68,8 +68,8 @@ def _untrue_result(case: Case, name: str, result: object) -> Iterator[str]:
 
 
 def _requests_same(case: Case, name: str, maker: str) -> bool:
-    """Whether two operations are of one kind, or restored the same version."""
-    if case.actors[name].operation is case.actors[maker].operation:
+    """Whether two operations make the same call, or restored the same version."""
+    if case.actors[name].operation.run is case.actors[maker].operation.run:
         return True
     plans = [getattr(case.run.outcomes[who].value, "plan", None) for who in (name, maker)]
     restored = [each.version for each in plans if isinstance(each, RestorePlan)]

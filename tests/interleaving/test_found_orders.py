@@ -59,3 +59,11 @@ def test_nothing_to_update_by_a_listing_that_shows_no_restore_yet() -> None:
 def test_the_hint_of_a_scan_cache_while_the_table_is_replaced() -> None:
     order = "cache[0:33] drop-create[0:] cache[33:]"
     assert "keeps every promise" in replay(order, "cache", "drop-create")
+
+
+def test_two_runs_of_one_compaction_under_two_names() -> None:
+    order = (
+        "optimize[0:16] merge-runs[0:2] optimize[16:32] merge-runs[2:6] merge-runs[6:] "
+        "optimize[32:]"
+    )
+    assert "keeps every promise" in replay(order, "optimize", "merge-runs")
