@@ -78,19 +78,14 @@ _GROUP_ROWS = 4096
 """Files of a row group in a table of up to a million files. In larger tables, both the groups and
 the footer grow, by the root of the number of files."""
 _MANY_FILES = 1 << 20
-_NO_GROUPS = pa.RecordBatch.from_pylist(
-    [],
-    schema=pa.schema(
-        {
-            START: pa.int64(),
-            END: pa.int64(),
-            DIGEST: pa.string(),
-            FILES: pa.int64(),
-            BYTES: pa.int64(),
-        }
-    ),
-)
-"""The index of a table without files."""
+_OF_GROUP = {
+    START: pa.int64(),
+    END: pa.int64(),
+    DIGEST: pa.string(),
+    FILES: pa.int64(),
+    BYTES: pa.int64(),
+}
+"""The columns of the index that are about no column of the table."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -305,12 +300,11 @@ class _Content:
         writer.write_table(stored.select(schema.names), row_group_size=len(stored))
         start, end, found = sink.end_part()
         (batch,) = stored.to_batches()
+        size = pc.sum(batch["size"], min_count=0).as_py()
+        values = (start, end, found, len(batch), size)
         parts: dict[str, pa.Array] = {
-            START: array_of([start], pa.int64()),
-            END: array_of([end], pa.int64()),
-            DIGEST: array_of([found], pa.string()),
-            FILES: array_of([len(batch)], pa.int64()),
-            BYTES: array_of([pc.sum(batch["size"], min_count=0).as_py()], pa.int64()),
+            name: array_of([value], data_type)
+            for (name, data_type), value in zip(_OF_GROUP.items(), values, strict=True)
         }
         domains = self._domains(batch)
         for number, column in enumerate(self._columns):
@@ -331,8 +325,10 @@ class _Content:
 
     def _footer_values(self, index: Sequence[pa.RecordBatch]) -> dict[str, str]:
         columns = [{"path": list(c.path), "partition": c.is_partition} for c in self._columns]
-        groups = index or [_NO_GROUPS]
-        (batch,) = pa.Table.from_batches(groups).combine_chunks().to_batches() or [_NO_GROUPS]
+        groups = index or [
+            pa.RecordBatch.from_arrays([pa.nulls(0, t) for t in _OF_GROUP.values()], [*_OF_GROUP])
+        ]
+        (batch,) = pa.Table.from_batches(groups).combine_chunks().to_batches() or groups
         values = {INDEX_KEY: index_to_text(batch), COLUMNS_KEY: json.dumps(columns)}
         values[CHECKSUM_KEY] = packed_text(encode_checksum(self._checksum()))
         return values
