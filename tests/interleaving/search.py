@@ -6,11 +6,9 @@ A failure prints the command that runs its order again and shows the calls:
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import sys
-import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -38,6 +36,7 @@ from tests.interleaving.operations import OPERATIONS, Operation
 from tests.interleaving.scenes import SCENES, Scene
 from tests.interleaving.schedule import Order, Turn
 from tests.interleaving.turns import Run, run_in_turns
+from tests.support.memory_folder import memory_folder
 
 Kind = Literal[
     "two changes of turn",
@@ -47,7 +46,6 @@ Kind = Literal[
     "a third in between",
 ]
 
-_IN_MEMORY = Path("/dev/shm")
 _GO_BACK = frozenset({"restore", "restore-other", "revert"})
 
 
@@ -245,9 +243,8 @@ def _operate(actor: Actor, scene: Scene, storage: Storage) -> object:
 @contextmanager
 def searching() -> Iterator[Search]:
     """A search that deletes its tables afterwards."""
-    directory = _IN_MEMORY if os.access(_IN_MEMORY, os.W_OK) else None
-    with tempfile.TemporaryDirectory(prefix="orders-", dir=directory) as place:
-        yield Search(Path(place))
+    with memory_folder() as place:
+        yield Search(place)
 
 
 def replay(text: str, *in_places: str) -> str:

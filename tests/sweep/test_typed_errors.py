@@ -16,6 +16,7 @@ import pytest
 import delta_ops.arrow as da
 from delta_ops import maintenance
 from delta_ops.errors import DeltaOpsError
+from tests.support.memory_folder import memory_folder
 from tests.sweep.calls import COMMANDS, READS, REFUSED, VALUES, WRITES, Call
 from tests.sweep.hostile_tables import HOSTILE, create_table
 
@@ -41,10 +42,11 @@ SOME = 5
 
 
 @pytest.fixture(scope="module")
-def intact(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("sweep") / "intact" / "t"
-    create_table(root)
-    return root
+def intact() -> Iterator[Path]:
+    with memory_folder() as folder:
+        root = folder / "intact" / "t"
+        create_table(root)
+        yield root
 
 
 def damaged(intact: Path, name: str, number: int = 0) -> Path:
