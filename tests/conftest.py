@@ -17,6 +17,7 @@ from xdist.scheduler import LoadFileScheduling
 
 from tests.support.class_archive import java_options
 from tests.support.memory import ignore_present_objects, release_memory
+from tests.support.memory_folder import place_in_memory
 from tests.support.tiers import (
     DEFAULT_SEED,
     JVM_FOLDERS,
@@ -61,6 +62,10 @@ _LONGEST = (
 TIME_ZONE = "spark.sql.session.timeZone"
 # All JVMs of the tests, also of steps and clusters.
 os.environ.setdefault("JAVA_TOOL_OPTIONS", java_options())
+# Folders of tests, in memory, since a disk would wait for each of thousands of small files. To have
+# them on the disk, set the variable.
+if _PLACE := place_in_memory(1 << 32):
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_PLACE))
 _REPORTED = "reported"
 _STARTED = pytest.StashKey[float]()
 

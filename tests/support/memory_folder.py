@@ -1,4 +1,4 @@
-"""A folder in memory, for tests that copy tables thousands of times."""
+"""Folders in memory, for tests that write thousands of small files."""
 
 from __future__ import annotations
 
@@ -10,16 +10,18 @@ from contextlib import contextmanager
 from pathlib import Path
 
 _IN_MEMORY = Path("/dev/shm")
-_LEAST_BYTES = 1 << 28
-"""Containers may have a smaller one."""
+
+
+def place_in_memory(least_bytes: int) -> Path | None:
+    """Where folders are in memory; None if there is less space, as in some containers."""
+    if not os.access(_IN_MEMORY, os.W_OK):
+        return None
+    return _IN_MEMORY if shutil.disk_usage(_IN_MEMORY).free >= least_bytes else None
 
 
 @contextmanager
 def memory_folder() -> Iterator[Path]:
     """A folder that is deleted afterwards; on the disk if there is no space for it in memory."""
-    has_space = (
-        os.access(_IN_MEMORY, os.W_OK) and shutil.disk_usage(_IN_MEMORY).free >= _LEAST_BYTES
-    )
-    place = _IN_MEMORY if has_space else None
+    place = place_in_memory(1 << 28)
     with tempfile.TemporaryDirectory(prefix="delta-ops-", dir=place) as folder:
         yield Path(folder)
