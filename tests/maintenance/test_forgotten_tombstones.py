@@ -105,14 +105,20 @@ def test_a_log_that_was_cleaned_up_is_vacuumed_by_its_checkpoint(tmp_path: Path)
     assert vacuum(table.log, clock=table.clock).deleted_files == 1
 
 
-def test_a_longer_retention_is_refused_where_the_log_has_a_hole(tmp_path: Path) -> None:
-    table = replaced(tmp_path, None)
+@pytest.mark.parametrize(
+    ("retention", "hours"),
+    [(None, "168"), ("interval 40 minutes", "0.666"), ("interval 30 seconds", "0.008")],
+)
+def test_a_longer_retention_is_refused_where_the_log_has_a_hole(
+    tmp_path: Path, retention: str | None, hours: str
+) -> None:
+    table = replaced(tmp_path, retention)
     create_checkpoint(table.log, clock=table.clock)
     table.date()
     # A clean-up by file times may leave the oldest commits.
     (tmp_path / "_delta_log" / commit_name(1)).unlink()
     before = table.data_files()
-    with pytest.raises(InvalidRequestError, match="knows removed files for only 168 hours"):
+    with pytest.raises(InvalidRequestError, match=f"removed files for only {hours} hours; vacuum"):
         vacuum(table.log, retention=timedelta(days=30), clock=table.clock)
     assert table.data_files() == before
 

@@ -319,7 +319,8 @@ def _validate_remembered(snapshot: Snapshot, horizon_ms: int, now_ms: int) -> No
     while first - 1 in times:
         first -= 1
     if first > 0 and times.get(first, horizon_ms) >= horizon_ms:
-        hours = snapshot.properties.deleted_file_retention_ms // HOUR_MS
+        remembered_ms = snapshot.properties.deleted_file_retention_ms
+        hours = f"{remembered_ms * 1000 // HOUR_MS / 1000:g}"  # rounded down, as it is a limit
         raise InvalidRequestError(
             f"{snapshot.uri}: files that were removed so long ago cannot be kept, because the log "
             f"was cleaned up and knows removed files for only {hours} hours; vacuum with a "
