@@ -17,7 +17,7 @@ from hypothesis import given, settings
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, Snapshot, col
-from delta_ops.ddl import NewColumn, add_columns, rename_column
+from delta_ops.ddl import NewColumn, add_columns, create_table, rename_column
 from delta_ops.log import ScanPlan, plan_scan
 from delta_ops.log.commit_file import create_commit
 from delta_ops.log.scan_cache_write.write import WrittenCache, write_scan_cache
@@ -157,6 +157,12 @@ def test_the_property_decides_whether_reads_use_the_cache(
     log = DeltaLog(tmp_path)
     cache(log, group_rows=1)
     assert uses_cache(plan_scan(log.snapshot(), col("id") == 1)) is (property_value == "true")
+
+
+def test_the_cache_of_a_clustered_table_without_rows(tmp_path: Path) -> None:
+    create_table(tmp_path, pa.schema({"id": pa.int64()}), cluster_by=["id"])
+    assert cache(DeltaLog(tmp_path)).num_files == 0
+    assert da.count_rows(tmp_path, "id = 1") == 0
 
 
 @pytest.mark.parametrize("column", ["p", "id"])

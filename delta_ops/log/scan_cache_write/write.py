@@ -264,7 +264,7 @@ class _Content:
         self, rows: pa.Table, paths: Sequence[ColumnPath]
     ) -> Iterator[pa.ChunkedArray]:
         types = {path: t for path, t in self._stats_types.items() if path in paths}
-        if not types:
+        if not types or not len(rows):
             return
         batches = rows.select(["stats"]).to_batches(max_chunksize=_MANY_AT_ONCE)
         domains = [_domains_of_stats(batch.column("stats"), types) for batch in batches]
