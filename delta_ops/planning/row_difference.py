@@ -12,6 +12,7 @@ from delta_ops.errors import UnknownColumnError
 from delta_ops.log import Snapshot
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.file_paths import canonical_path
+from delta_ops.protocol.schema.column_names import path_of_name
 
 CHANGE = "_change_type"
 """The column that says how a row differs: `delete` or `insert`, as in a change data feed."""
@@ -35,7 +36,8 @@ def columns_of_each(
 
 
 def _has(snapshot: Snapshot, column: str) -> bool:
-    return not {column, column.partition(".")[0]}.isdisjoint(snapshot.arrow_schema.names)
+    head, *_ = path_of_name(column, snapshot.schema)
+    return head.lower() in snapshot.schema.fields_by_lower_name
 
 
 def differing_files(

@@ -56,6 +56,13 @@ def test_columns_of_a_read(table: Path) -> None:
     assert rows(da.to_table(table, ["`a.b`"], col("a.b") == 1)) == [{"a.b": 10}]
 
 
+@pytest.mark.parametrize(("name", "found"), [("`a.b`", {"a.b": 10}), ("A.b", {"a": {"b": 1}})])
+def test_columns_of_a_comparison(table: Path, name: str, found: dict[str, Any]) -> None:
+    da.delete(table, "id = 1")
+    differing = da.diff_rows(DeltaLog(table).snapshot(0), table, [name])
+    assert rows(differing) == [{**found, "_change_type": "delete"}]
+
+
 def test_partition_columns_are_whole_columns(tmp_path: Path) -> None:
     with pytest.raises(InvalidRequestError, match=r"a field of column a.* as `a\.b`"):
         da.write(tmp_path / "t", ROWS, partition_by=["a.b"])
