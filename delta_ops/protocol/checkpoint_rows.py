@@ -195,5 +195,5 @@ def _replace_views(data_type: pa.DataType) -> pa.DataType:
 def _validate_sizes(sizes: pa.Array) -> None:
     if sizes.null_count:
         raise ValueError("an action add has no size")
-    if pa.types.is_integer(sizes.type) and pc.min(sizes).as_py() < 0:
+    if len(sizes) and pa.types.is_integer(sizes.type) and pc.min(sizes).as_py() < 0:
         raise ValueError("an action add has a negative size")

@@ -18,7 +18,7 @@ from delta_ops import DeltaLog
 from delta_ops.errors import LogCorruptError
 from delta_ops.log.checkpoint_write.write import write_checkpoint
 from delta_ops.protocol.actions import SetTransaction
-from tests.support.tables import add, clean_up, live_paths, write_log
+from tests.support.tables import add, clean_up, live_paths, remove, write_log
 
 STATS = '{"numRecords":2,"minValues":{"id":1},"maxValues":{"id":2},"nullCount":{"id":0}}'
 
@@ -167,6 +167,19 @@ def test_checkpoints_of_other_writers_are_read(
     assert after.transactions() == before.transactions()
     assert after.metadata.schema_string == before.metadata.schema_string
     assert live_paths(log) == {"x.parquet", "y.parquet"}
+
+
+def test_actions_without_values_are_absent_from_a_checkpoint_without_files(tmp_path: Path) -> None:
+    log = write_log(tmp_path, [[add("x.parquet")], [remove("x.parquet")]])
+    write_checkpoint(log.snapshot(), now_ms=0)
+    path = tmp_path / "_delta_log" / f"{1:020d}.checkpoint.parquet"
+    rows = pq.read_table(path)
+    add_type = rows.schema.field("add").type
+    without_values = [dict.fromkeys(field.name for field in add_type)] * len(rows)
+    place = rows.schema.get_field_index("add")
+    pq.write_table(rows.set_column(place, "add", pa.array(without_values, add_type)), path)
+    clean_up(log, 2)
+    assert live_paths(log) == set()
 
 
 @pytest.mark.parametrize(
