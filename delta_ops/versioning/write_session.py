@@ -126,7 +126,7 @@ class WriteSession:
             raise SessionEndedError(
                 self._log.uri,
                 self.id,
-                "was abandoned or has expired"
+                "was abandoned, had nothing to commit, or has expired"
                 if version is None
                 else f"was committed as version {version}",
                 "Begin another session",

@@ -180,6 +180,8 @@ def test_a_session_without_rows_commits_nothing(log: DeltaLog) -> None:
     session.fork("a")
     assert session.commit().version is None
     assert (log.snapshot().version, list_sessions(log)) == (2, [])
+    with pytest.raises(SessionEndedError, match="had nothing to commit"):
+        session.rebase()
 
 
 # --- steps and attempts -----------------------------------------------------------------------
