@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from delta_ops.errors import UnknownColumnError
+from delta_ops.errors import InvalidRequestError, UnknownColumnError
 from delta_ops.log import Snapshot
+from delta_ops.option_words import option
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.file_paths import canonical_path
 from delta_ops.protocol.schema.column_names import path_of_name
@@ -25,7 +26,17 @@ def columns_of_each(
 
     Raises:
         UnknownColumnError: No version has a column.
+        InvalidRequestError: A column has the name of the column that says how a row differs.
     """
+    if columns is None:
+        names = {name for each in (before, after) for name in each.schema.fields_by_lower_name}
+    else:
+        names = {path_of_name(each, after.schema)[0].lower() for each in columns}
+    if CHANGE in names:
+        raise InvalidRequestError(
+            f"{after.uri}: column {CHANGE} has the name of the column that says how a row differs; "
+            f"leave it out with {option('columns')}"
+        )
     if columns is None:
         return None, None
     for column in columns:

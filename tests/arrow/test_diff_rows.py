@@ -52,6 +52,15 @@ def test_the_same_rows_in_other_files_do_not_differ(tmp_path: Path) -> None:
     assert da.diff_rows(log.snapshot(2), log).num_rows == 0
 
 
+def test_a_column_with_the_name_of_the_change_is_left_out_by_name(tmp_path: Path) -> None:
+    da.write(tmp_path, pa.table({"id": [1], "_change_type": ["a"]}))
+    da.delete(tmp_path)
+    log = DeltaLog(tmp_path)
+    with pytest.raises(InvalidRequestError, match="leave it out with columns"):
+        da.diff_rows(log.snapshot(0), log)
+    assert differing(log.snapshot(0), log, columns=["id"]) == [("delete", (1,))]
+
+
 def test_nulls_nans_and_zeros_of_both_signs_do_not_differ(tmp_path: Path) -> None:
     for name, zero in [("old", 0.0), ("new", -0.0)]:
         values = [None, float("nan"), zero]
