@@ -449,7 +449,7 @@ def test_a_drop_that_cannot_delete_a_file_says_so(table: Path) -> None:
         ),
         pytest.param(
             lambda root: create_index(root, "x", "place"),
-            "place of type .* cannot be compared",
+            "place is of type struct.*, whose values have no order, .*; index one of its fields",
             id="no order",
         ),
         pytest.param(
@@ -483,6 +483,13 @@ def test_a_char_column_is_refused(tmp_path: Path) -> None:
     create_table(tmp_path, StructType((StructField("code", STRING, metadata=metadata),)))
     with pytest.raises(InvalidRequestError, match="code is of type CHAR"):
         create_index(tmp_path, "x", "code")
+
+
+def test_a_column_with_a_collation_is_refused(tmp_path: Path) -> None:
+    metadata = {"__COLLATIONS": {"name": "ICU.UNICODE_CI"}}
+    create_table(tmp_path, StructType((StructField("name", STRING, metadata=metadata),)))
+    with pytest.raises(InvalidRequestError, match=r"UNICODE_CI.* cannot have an index; index"):
+        create_index(tmp_path, "x", "name")
 
 
 def test_there_must_be_a_table(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def resolve(predicate: Predicate, schema: StructType) -> Predicate:
             literals, width = _literals(values, path, found, schema)
             return In(path, literals, found.data_type, width)
         case IsNull(column):
-            path, found = _locate(column, schema)
+            path, found = locate(column, schema)
             return IsNull(path, found.data_type)
         case And(operands):
             return And(tuple(resolve(each, schema) for each in operands))
@@ -94,11 +94,12 @@ def locate_comparable(column: ColumnPath, schema: StructType) -> tuple[ColumnPat
     Raises:
         InvalidRequestError: The column does not exist or cannot be compared with literals.
     """
-    path, found = _locate(column, schema)
+    path, found = locate(column, schema)
     if not is_comparable(found.data_type):
+        fields = "compare one of its fields, or " if isinstance(found.data_type, StructType) else ""
         raise InvalidRequestError(
             f"Column {'.'.join(path)} of type {found.data_type.name} cannot be compared with a "
-            "value; compare one of its fields, or test it for null."
+            f"value; {fields}test it for null."
         )
     if (name := collation(found)) is not None:
         # A comparison of bytes would miss rows, and files, that are equal by the collation.
@@ -130,10 +131,15 @@ def _literals(
 def _refuse_names(values: Iterable[object], schema: StructType) -> None:
     for each in values:
         if isinstance(each, QuotedText):
-            refuse_quoted_name(each, lambda path: _locate(path, schema))
+            refuse_quoted_name(each, lambda path: locate(path, schema))
 
 
-def _locate(column: ColumnPath, schema: StructType) -> tuple[ColumnPath, StructField]:
+def locate(column: ColumnPath, schema: StructType) -> tuple[ColumnPath, StructField]:
+    """The path and field of a column, spelled as in the schema.
+
+    Raises:
+        UnknownColumnError: The column does not exist.
+    """
     found = find_head(schema, column)
     if len(column) == 1:
         return (found.name,), found
@@ -141,7 +147,7 @@ def _locate(column: ColumnPath, schema: StructType) -> tuple[ColumnPath, StructF
         raise UnknownColumnError(
             f"Column {found.name} is of type {found.data_type.name} and has no field {column[1]}."
         )
-    path, field = _locate(column[1:], found.data_type)
+    path, field = locate(column[1:], found.data_type)
     return (found.name, *path), field
 
 

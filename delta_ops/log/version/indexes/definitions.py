@@ -15,7 +15,7 @@ from typing import Any
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.columns.mapping import physical_path
-from delta_ops.protocol.predicate.resolution import locate_comparable
+from delta_ops.protocol.predicate.resolution import locate
 from delta_ops.protocol.schema import (
     DOUBLE,
     FLOAT,
@@ -26,10 +26,12 @@ from delta_ops.protocol.schema import (
     DataType,
     DecimalType,
     StructType,
+    collation,
     find_field,
 )
 from delta_ops.protocol.schema.char_types import char_length
 from delta_ops.protocol.schema.column_names import name_of_path
+from delta_ops.protocol.values.literals import is_comparable
 from delta_ops.storage import FileInfo, Storage
 from delta_ops.storage.concurrency import run_parallel
 from delta_ops.storage.paths import OWN_DIRECTORY
@@ -141,7 +143,18 @@ def find_column(column: ColumnPath, schema: StructType) -> tuple[ColumnPath, Dat
     Raises:
         InvalidRequestError: The column does not exist, or its values have no order.
     """
-    path, field = locate_comparable(column, schema)
+    path, field = locate(column, schema)
+    if not is_comparable(field.data_type):
+        cure = "one of its fields" if isinstance(field.data_type, StructType) else "another column"
+        raise InvalidRequestError(
+            f"Column {name_of_path(path)} is of type {field.data_type.name}, whose values have no "
+            f"order, so it cannot have an index; index {cure}"
+        )
+    if (name := collation(field)) is not None:
+        raise InvalidRequestError(
+            f"Column {name_of_path(path)} has the collation {name}, which delta_ops cannot "
+            "compare, so it cannot have an index; index another column"
+        )
     if char_length(path, find_field(schema, path[0])) is not None:
         raise InvalidRequestError(
             f"Column {name_of_path(path)} is of type CHAR, which compares as if padded with "
