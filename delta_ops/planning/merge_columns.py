@@ -69,7 +69,10 @@ class MergeColumns:
                     f"Column {'.'.join(path)} belongs to the {side}, which has no row in this "
                     f"clause; use columns of the {sides[0]} only"
                 )
-            found = locate(rest, self.target if side == TARGET else self.source)
+            try:
+                found = locate(rest, self.target if side == TARGET else self.source)
+            except UnknownColumnError as error:
+                raise UnknownColumnError(f"In the {side} of the merge: {error}") from error
             if side == SOURCE and found.path[0] in self.unusable:
                 raise InvalidRequestError(self.unusable[found.path[0]])
             return found._replace(path=(side, *found.path))

@@ -211,7 +211,8 @@ def stage(
     validate_feed_columns(definition, table)
     validate_partitioning(definition, partition_by, table)
     validate_distinct(definition.schema, table)
-    return engine.write_rows(data, target, rules)
+    with naming_table(table):
+        return engine.write_rows(data, target, rules)
 
 
 def _rule_of_replacement(replaced: Predicate, definition: TableDefinition) -> SourceRule:

@@ -185,6 +185,23 @@ def test_a_table_that_has_a_column_twice_is_not_written(
     assert list(tmp_path.iterdir()) == [tmp_path / "_delta_log"]
 
 
+@pytest.mark.parametrize("is_nested", [False, True], ids=["columns", "fields"])
+def test_a_column_that_occurs_twice_in_the_data_is_named(tmp_path: Path, is_nested: bool) -> None:
+    twice = pa.StructArray.from_arrays([pa.array([1]), pa.array([2])], names=["x", "x"])
+    rows = pa.table({"s": twice}) if is_nested else pa.Table.from_struct_array(twice)
+    path = "s.x" if is_nested else "x"
+    with pytest.raises(InvalidRequestError, match=f"Column {path} occurs twice"):
+        da.write(tmp_path, rows)
+
+
+def test_values_that_are_no_rows_are_rejected_by_an_error_that_names_the_table(
+    tmp_path: Path,
+) -> None:
+    da.write(tmp_path, ROWS)
+    with pytest.raises(InvalidRequestError, match=f"{tmp_path}: data of type list is not Arrow"):
+        da.write(tmp_path, [])
+
+
 def test_columns_that_the_data_lack_are_null(tmp_path: Path) -> None:
     da.write(tmp_path, ROWS)
     da.write(tmp_path, pa.table({"ID": [9]}))

@@ -220,6 +220,11 @@ ID = "target.id = source.id"
         ("id = source.id", lambda m: m.when_matched_delete(), "in both target and source"),
         (f"{ID} OR true", lambda m: m.when_matched_delete(), "no equality"),
         ("target.nope = source.id", lambda m: m.when_matched_delete(), "no column nope"),
+        (
+            "target.id = source.nope",
+            lambda m: m.when_matched_delete(),
+            "In the source of the merge: There is no column nope",
+        ),
         ("target.p = source.id", lambda m: m.when_matched_delete(), "cast it"),
         (ID, lambda m: m, "no clause"),
         (ID, lambda m: m.when_matched_delete("source.id"), "A condition is of type long"),

@@ -56,11 +56,11 @@ def test_a_table_without_columns_is_read_without_columns(table: Path) -> None:
 
 
 def test_a_condition_on_a_table_without_columns_says_that_there_are_none(table: Path) -> None:
-    with pytest.raises(InvalidRequestError, match="no column a; the table has no columns"):
+    with pytest.raises(InvalidRequestError, match="no column a; there are no columns"):
         da.to_table(table, predicate=col("a") > 1)
     with pytest.raises(InvalidRequestError, match=r"no column 'a'.* Its columns are none"):
         da.write(table, pa.table({"a": [1]}))
-    with pytest.raises(InvalidRequestError, match="no column a; the table has no columns"):
+    with pytest.raises(InvalidRequestError, match="no column a; there are no columns"):
         ddl.set_comment(table, "a", "x")
 
 

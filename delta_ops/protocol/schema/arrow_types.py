@@ -273,6 +273,11 @@ def _struct(arrow_fields: list[pa.Field], parent: tuple[str, ...]) -> StructType
     for same in struct.fields_by_lower_name.values():
         if len(same) > 1:
             names = " and ".join(each.name for each in same)
+            if len({each.name for each in same}) == 1:
+                path = ".".join((*parent, same[0].name))
+                raise InvalidRequestError(
+                    f"Column {path} occurs twice; rename or drop one of them."
+                )
             raise InvalidRequestError(
                 f"Columns {names} have names that differ only in case, which Delta does not "
                 f"allow{_place(parent)}; rename one of them."

@@ -301,7 +301,7 @@ def _change_type(field: StructField, data_type: DataType) -> StructField:
 def _some_names(schema: StructType) -> str:
     names = [each.name for each in schema.fields]
     if not names:
-        return "the table has no columns"
+        return "there are no columns"
     return f"the columns are {', '.join(names[:20])}{', ...' if len(names) > 20 else ''}"
 
 
