@@ -289,3 +289,27 @@ def offsets_of(array: Any) -> pa.Int32Array:
         lengths = pc.fill_null(lengths, scalar(0))
     ends = pc.cumulative_sum(lengths)
     return pa.concat_arrays([array_of([0], pa.int64()), ends]).cast(pa.int32())
+
+
+def fill_types(source: pa.Schema, known: pa.Schema) -> pa.Schema:
+    """Give columns of type null the type of the table's column with the same name."""
+    names = {each.name.lower(): each.type for each in known}
+    return pa.schema(
+        each.with_type(_fill_type(each.type, names.get(each.name.lower()))) for each in source
+    )
+
+
+def _fill_type(source: pa.DataType, known: pa.DataType | None) -> pa.DataType:
+    if known is None:
+        return source
+    if pt.is_null(source):
+        return known
+    if pt.is_struct(source) and pt.is_struct(known):
+        return pa.struct(list(fill_types(pa.schema(list(source)), pa.schema(list(known)))))
+    if is_list(source) and is_list(known):
+        element = source.value_field
+        return pa.list_(element.with_type(_fill_type(element.type, known.value_type)))
+    if pt.is_map(source) and pt.is_map(known):
+        item = source.item_field
+        return pa.map_(source.key_field, item.with_type(_fill_type(item.type, known.item_type)))
+    return source

@@ -202,6 +202,29 @@ def test_values_that_are_no_rows_are_rejected_by_an_error_that_names_the_table(
         da.write(tmp_path, [])
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "data_type"),
+    [
+        ("l", [], pa.list_(pa.null())),
+        ("s", {"x": None, "more": 1}, pa.struct({"x": pa.null(), "more": pa.int64()})),
+        ("m", [], pa.map_(pa.string(), pa.null())),
+    ],
+)
+def test_nested_values_without_a_type_get_the_type_of_the_column_beside_new_columns(
+    tmp_path: Path, name: str, value: Any, data_type: pa.DataType
+) -> None:
+    known = {
+        "l": pa.array([[1]]),
+        "s": pa.array([{"x": 1}]),
+        "m": pa.array([[("k", 1)]], pa.map_(pa.string(), pa.int64())),
+    }
+    da.write(tmp_path, pa.table(known))
+    rows = pa.table({name: pa.array([value], data_type), "new": [1]})
+    da.write(tmp_path, rows, merge_schema=True)
+    found = da.to_table(tmp_path, predicate="new = 1")
+    assert found[name].to_pylist() == [value]
+
+
 def test_columns_that_the_data_lack_are_null(tmp_path: Path) -> None:
     da.write(tmp_path, ROWS)
     da.write(tmp_path, pa.table({"ID": [9]}))

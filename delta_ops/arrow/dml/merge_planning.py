@@ -9,11 +9,8 @@ import pyarrow as pa
 
 from delta_ops.arrow.assignments import Assignments
 from delta_ops.arrow.dml.merge_clauses import PlannedClause, plan_clause
-from delta_ops.arrow.dml.merge_source import (
-    fill_types,
-    has_delta_type,
-    source_columns,
-)
+from delta_ops.arrow.dml.merge_source import has_delta_type, source_columns
+from delta_ops.arrow.nesting import fill_types
 from delta_ops.arrow.row_checks import Checks, plan_checks
 from delta_ops.arrow.unsigned import signed_fields
 from delta_ops.log import Snapshot

@@ -17,6 +17,7 @@ from delta_ops.arrow.acero import evaluate
 from delta_ops.arrow.arrow_data import ArrowData
 from delta_ops.arrow.casting import plan_fit
 from delta_ops.arrow.generated_columns import GeneratedColumns
+from delta_ops.arrow.nesting import fill_types
 from delta_ops.arrow.partitioning import fill_empty
 from delta_ops.arrow.read.reading import CountedRows
 from delta_ops.arrow.read.scan import read_files, read_kept
@@ -33,7 +34,7 @@ from delta_ops.protocol.predicate import resolve, to_arrow
 from delta_ops.protocol.row_rules import counted_rules, not_null_rules
 from delta_ops.protocol.row_tracking import tracked_definition
 from delta_ops.protocol.schema import VOID, StructType
-from delta_ops.protocol.schema.arrow_types import columns_from_arrow
+from delta_ops.protocol.schema.arrow_types import arrow_schema_from_schema, columns_from_arrow
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.transaction import Staged
 from delta_ops.transaction.replacement import ReplacedRows
@@ -45,7 +46,8 @@ def schema_of(data: ArrowData, known: StructType) -> StructType:
     """See `Engine.schema_of`."""
     kept = {each.name.lower() for each in known.fields if each.data_type != VOID}
     fields = (f for f in data.reader.schema if f.name.lower() not in kept or _may_change(f))
-    return columns_from_arrow(pa.schema(signed_fields(fields, data.data)))
+    signed = pa.schema(signed_fields(fields, data.data))
+    return columns_from_arrow(fill_types(signed, arrow_schema_from_schema(known)))
 
 
 def stage_rows(data: ArrowData, target: WriteTarget, rules: Sequence[SourceRule]) -> Staged:
