@@ -12,7 +12,11 @@ from delta_ops.errors import InvalidRequestError, naming_table
 from delta_ops.protocol.expression import Expression
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.spark.engine import SparkEngine, engine_of
-from delta_ops.spark.expressions.conditions import text_of_predicate, validate_times
+from delta_ops.spark.expressions.conditions import (
+    SparkCondition,
+    text_of_predicate,
+    validate_times,
+)
 from delta_ops.spark.schema import data_schema_from_spark
 from delta_ops.transaction import CommitResult, Staged, requests
 from delta_ops.transaction.dml import delete_rows, update_rows
@@ -199,7 +203,7 @@ def begin_merge(
     engine: SparkEngine,
     target: Target,
     source: DataFrame,
-    predicate: Predicate | Expression | Column | str,
+    predicate: SparkCondition | Predicate | Expression | Column | str,
     options: requests.MergeOptions,
 ) -> Merge:
     """See `merge`.

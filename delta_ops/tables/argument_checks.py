@@ -7,14 +7,22 @@ from typing import Any, TypeAlias
 
 from pyspark.sql import Column
 
+from delta_ops.spark.expressions.conditions import SparkCondition
+
 ColumnOrText: TypeAlias = "Column | str"
 """An expression: Spark SQL text or a Column."""
 
 
-def check_condition(value: Any) -> ColumnOrText | None:
-    """Return a condition or None; other types are an error."""
-    if value is None or isinstance(value, Column | str):
-        return value
+def check_condition(value: Any) -> SparkCondition | None:
+    """Return a condition or None; other types are an error.
+
+    As in delta-spark, the condition may have constants only.
+    """
+    if value is None:
+        return None
+    if isinstance(value, Column | str):
+        source = str.__str__(value) if isinstance(value, str) else value
+        return SparkCondition(source, may_be_constant=True)
     raise TypeError(
         "'condition' must be a Spark SQL Column or a string of Spark SQL; its type is "
         f"{type(value).__name__}"

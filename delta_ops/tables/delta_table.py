@@ -42,8 +42,8 @@ from delta_ops.tables.merge_builder import DeltaMergeBuilder, builder_of_merge
 from delta_ops.tables.opening import location_of, open_log, path_in, short_name
 from delta_ops.tables.optimize_builder import DeltaOptimizeBuilder, OptimizeRequest
 from delta_ops.tables.table_builder import DeltaTableBuilder, Mode
-from delta_ops.transaction.dml import update_rows
-from delta_ops.transaction.requests import UpdateRequest
+from delta_ops.transaction.dml import delete_rows, update_rows
+from delta_ops.transaction.requests import DeleteRequest, UpdateRequest
 
 _MANIFEST = "symlink_format_manifest"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -175,13 +175,15 @@ class DeltaTable:
     def delete(self, condition: ColumnOrText | None = None) -> None:
         """Delete the rows that match a condition; without a condition, all rows."""
         checked, txn = check_condition(condition), txn_of(self._spark)
-        ds.delete(
-            self._spark,
-            self._log,
-            checked,
-            target_alias=self._alias,
-            txn=txn,
-            user_metadata=self._user_metadata,
+        delete_rows(
+            SparkEngine(self._spark),
+            DeleteRequest(
+                target=self._log,
+                predicate=checked,
+                target_alias=self._alias,
+                txn=txn,
+                user_metadata=self._user_metadata,
+            ),
         )
         if txn is not None:
             reset_txn(self._spark)

@@ -16,6 +16,7 @@ from delta_ops.protocol.schema.column_names import name_of_column
 from delta_ops.spark.delta_format.store_assignment import assign_value
 from delta_ops.spark.engine import SparkEngine
 from delta_ops.spark.expressions.columns import quote
+from delta_ops.spark.expressions.conditions import SparkCondition
 from delta_ops.spark.session.settings import reset_txn, session_settings, txn_of
 from delta_ops.spark.verbs import begin_merge
 from delta_ops.spark.versions import is_connect
@@ -89,7 +90,7 @@ class MergeRequest:
     log: DeltaLog
     alias: str | None
     source: DataFrame
-    condition: ColumnOrText
+    condition: SparkCondition
     clauses: tuple[Clause, ...] = ()
     adds_columns: bool = False
 
@@ -264,13 +265,24 @@ def columns_by_alias(rows: DataFrame) -> dict[str, list[str]]:
     if is_connect(rows.sparkSession):
         alias = _alias_in_plan(rows)
         return {} if alias is None else {alias: rows.columns}
-    columns = rows._jdf.queryExecution().analyzed().output()
     found: dict[str, list[str]] = {}
+    for qualifier, columns in columns_by_qualifier(rows).items():
+        found.setdefault(qualifier[-1], []).extend(columns)
+    return found
+
+
+def columns_by_qualifier(rows: DataFrame) -> dict[tuple[str, ...], list[str]]:
+    """The columns of each table by its name with its catalog and database; not on Connect.
+
+    A table with an alias has only this name. Columns without a table are left out.
+    """
+    columns = rows._jdf.queryExecution().analyzed().output()
+    found: dict[tuple[str, ...], list[str]] = {}
     for i in range(columns.length()):
         column = columns.apply(i)
-        qualifier = column.qualifier()
-        if qualifier.nonEmpty():  # an added column has none
-            found.setdefault(qualifier.last(), []).append(column.name())
+        qualifier = column.qualifier().mkString("\0")
+        if qualifier:  # an added column has none
+            found.setdefault(tuple(qualifier.split("\0")), []).append(column.name())
     return found
 
 

@@ -74,6 +74,8 @@ class SparkCondition:
     source: str | Expression | Column
     sql: str | None = None
     """The text for Spark, if it differs from `source`."""
+    may_be_constant: bool = False
+    """Whether the condition may have constants only, unless it has text in double quotes."""
 
     @property
     def text(self) -> str:
@@ -103,7 +105,11 @@ class SparkCondition:
         if isinstance(self.source, Column):
             return self
         source = qualify(self.source, alias, names, spark)
-        return self if source is self.source else parse_condition(source)
+        return (
+            self
+            if source is self.source
+            else replace(parse_condition(source), may_be_constant=self.may_be_constant)
+        )
 
     def expression_in(
         self, spark: SparkSession, schemas: Sequence[StructType]
@@ -163,6 +169,8 @@ def parse_condition(source: Any) -> SparkCondition:
     if isinstance(source, Predicate):
         source = parse_expression(predicate_text(source))
     match source:
+        case SparkCondition():
+            return source
         case str():
             return SparkCondition(str.__str__(source))
         case Column():
@@ -211,7 +219,7 @@ def join_conditions(conditions: Sequence[SparkCondition]) -> SparkCondition:
 
 
 def condition_of(
-    source: Predicate | Expression | Column | str | None,
+    source: SparkCondition | Predicate | Expression | Column | str | None,
     spark: SparkSession,
     schema: StructType,
     now_ms: int,
@@ -357,6 +365,8 @@ def validate_condition(condition: SparkCondition, rows: DataFrame, table: str, f
         raise InvalidRequestError(
             f"{table}: the condition {condition.text!r} cannot be used: {found.obstacle}"
         )
+    if condition.may_be_constant and '"' not in condition.text:
+        return found.is_stable
     if found.is_constant:
         raise condition_of_constants(condition.text)
     if is_connect(spark) and (expression := condition.expression_in(spark, [])) is not None:

@@ -1,16 +1,28 @@
-"""Names: targets, aliases, columns, properties and versions within statements."""
+"""Names: targets, aliases, columns, properties and versions within statements.
+
+A column may have its table with the database before it, as in `db.t.id`. DataFrames know a table by
+one name, so this becomes `t.id` before a statement runs. As in Spark, the name of a table comes
+before a struct column with the name of the database. Names within a subquery stay, because a table
+of the subquery may have the same name.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
-from delta_ops.protocol.schema.column_names import name_of_path
+from delta_ops.protocol.schema import NO_COLUMNS
+from delta_ops.protocol.schema.column_names import name_of_path, path_of_name
+from delta_ops.spark.expressions.columns import quote
 from delta_ops.spark.statements.cursor import Cursor
-from delta_ops.spark.statements.lexer import UnclearError
+from delta_ops.spark.statements.lexer import Kind, Token, UnclearError, tokens_of
 from delta_ops.spark.statements.nodes import Properties, Target, Unsupported
 
 NOT_ALLOWED_DETAIL = "DELTA_OPERATION_NOT_ALLOWED_DETAIL"
 """The reference's error class of statements that Delta tables do not have."""
+_NUM_PARTS = 3
+_BEGIN_QUERY = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE", "MAP", "REDUCE"})
 
 
 def target_of(cursor: Cursor) -> Target:
@@ -103,3 +115,107 @@ def version_of(cursor: Cursor) -> tuple[int | None, str | None]:
         cursor.expect("AS", "OF")
         return None, cursor.string()
     raise UnclearError("expected VERSION or TIMESTAMP")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedTable:
+    """A table that a statement reads or changes, without an alias of its own."""
+
+    name: tuple[str, ...]
+    """Catalog, database and name; or `delta` and a path. In lower case."""
+    alias: str
+    """The name of the table for conditions and values."""
+    columns: Collection[str]
+    """In lower case."""
+
+    @property
+    def names(self) -> tuple[tuple[str, ...], ...]:
+        """The names with a database, the longest first."""
+        return (self.name, self.name[1:]) if len(self.name) == _NUM_PARTS else (self.name,)
+
+
+def may_name_databases(text: str | None) -> bool:
+    """Whether a text may contain a column with a database before it."""
+    return text is not None and text.count(".") > 1
+
+
+def shorten_names(text: str, tables: Sequence[NamedTable]) -> str:
+    """Replace the name of a table with its database by its alias, before columns of the table.
+
+    Returns:
+        The text, unchanged where a name is not certainly a column of a table.
+    """
+    if not tables or "->" in text:  # a variable of a lambda hides all other names
+        return text
+    try:
+        tokens = tokens_of(text)
+    except UnclearError:
+        return text
+    pieces, at = [], 0
+    for mention in _mentions(tokens, tables):
+        pieces += [text[at : mention.start], quote(mention.alias)]
+        at = mention.end
+    return "".join((*pieces, text[at:]))
+
+
+def shorten_column(column: str, table: NamedTable) -> str:
+    """Remove the name of its table with the database from a column that gets a value."""
+    parts = path_of_name(column, NO_COLUMNS)
+    for name in table.names:
+        if _begins(parts, name):
+            return name_of_path(parts[len(name) :])
+    return column
+
+
+class _Mention(NamedTuple):
+    """The name of a table before a column."""
+
+    start: int
+    end: int
+    alias: str
+
+
+def _mentions(tokens: Sequence[Token], tables: Sequence[NamedTable]) -> Iterator[_Mention]:
+    is_query = [False]  # by depth of parentheses
+    for number, token in enumerate(tokens):
+        if token.upper == "(":
+            after = tokens[number + 1].upper if number + 1 < len(tokens) else ""
+            is_query.append(is_query[-1] or after in _BEGIN_QUERY)
+        elif token.upper == ")" and len(is_query) > 1:
+            is_query.pop()
+        if is_query[-1] or (number and tokens[number - 1].upper == "."):
+            continue
+        parts = _parts_from(tokens, number)
+        for table in tables if len(parts) > 1 else ():
+            if length := _length_of_name(parts, table):
+                yield _Mention(token.start, tokens[number + 2 * length - 2].end, table.alias)
+                break
+
+
+def _parts_from(tokens: Sequence[Token], start: int) -> list[str]:
+    """The parts of the name that begins at a token."""
+    parts = []
+    for number in range(start, len(tokens), 2):
+        token = tokens[number]
+        if token.kind is Kind.QUOTED:
+            parts.append(token.text[1:-1].replace("``", "`"))
+        elif token.kind is Kind.WORD:
+            parts.append(token.text)
+        else:
+            break
+        if number + 1 == len(tokens) or tokens[number + 1].upper != ".":
+            break
+    return parts
+
+
+def _length_of_name(parts: Sequence[str], table: NamedTable) -> int:
+    """Number of parts of the table's name before a column; 0 if the name is another's."""
+    for name in table.names:
+        if _begins(parts, name) and parts[len(name)].lower() in table.columns:
+            return len(name)
+    return 0
+
+
+def _begins(parts: Sequence[str], name: Sequence[str]) -> bool:
+    before = tuple(map(str.lower, parts[: len(name)]))
+    return before == tuple(name) and len(parts) > len(name)

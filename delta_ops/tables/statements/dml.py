@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any, TypeAlias
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any, TypeAlias, overload
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import DataType
 
 import delta_ops.spark as ds
 from delta_ops.errors import InvalidRequestError
-from delta_ops.protocol.schema import CURRENT_DEFAULT, NO_COLUMNS, StructType
+from delta_ops.protocol.schema import CURRENT_DEFAULT, StructType
 from delta_ops.protocol.schema.changes import find_by_path
-from delta_ops.protocol.schema.column_names import name_of_path, path_of_name
+from delta_ops.protocol.schema.column_names import path_of_name
 from delta_ops.spark.delta_format.calls import Calls
 from delta_ops.spark.delta_format.named_writes import assign_columns, name_columns
 from delta_ops.spark.delta_format.store_assignment import assign_value
@@ -25,21 +26,54 @@ from delta_ops.spark.schema import spark_schema_from_schema
 from delta_ops.spark.session.settings import reset_txn, session_settings, txn_of
 from delta_ops.spark.statements import nodes
 from delta_ops.spark.statements.dml_grammar import DEFAULT
+from delta_ops.spark.statements.names import (
+    NamedTable,
+    may_name_databases,
+    shorten_column,
+    shorten_names,
+)
 from delta_ops.spark.versions import is_connect
-from delta_ops.tables.merge_builder import DeltaMergeBuilder
+from delta_ops.tables.argument_checks import check_condition
+from delta_ops.tables.merge_builder import DeltaMergeBuilder, columns_by_qualifier
 from delta_ops.tables.statements.table import Table
 from delta_ops.transaction import CommitResult
-from delta_ops.transaction.dml import update_rows
-from delta_ops.transaction.requests import UpdateRequest
+from delta_ops.transaction.dml import delete_rows, update_rows
+from delta_ops.transaction.requests import DeleteRequest, UpdateRequest
 
 Dml: TypeAlias = nodes.Delete | nodes.Update | nodes.MergeInto | nodes.Insert | nodes.Truncate
 
 _AFFECTED = "num_affected_rows BIGINT"
 _UNKNOWN = -1
 """The number of deleted rows if removed files have no statistics, as in the reference."""
-_SESSION_CATALOG, _PARTS_WITH_DATABASE = "spark_catalog", 3
+_SESSION_CATALOG, _DELTA, _NUM_PARTS = "spark_catalog", "delta", 3
 _COMPUTED = ("delta.generationExpression", "delta.identity.start")
 """Metadata of columns whose values delta_ops computes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Names:
+    """The names of tables in one statement."""
+
+    alias: str | None
+    """The name of the target for conditions and values."""
+    target: NamedTable | None = None
+    """None if the statement cannot name the target's database."""
+    source: NamedTable | None = None
+
+    @overload
+    def shorten(self, text: str) -> str: ...
+
+    @overload
+    def shorten(self, text: str | None) -> str | None: ...
+
+    def shorten(self, text: str | None) -> str | None:
+        """A condition or a value without the databases of tables."""
+        tables = [each for each in (self.target, self.source) if each is not None]
+        return text if text is None else shorten_names(text, tables)
+
+    def shorten_column(self, column: str) -> str:
+        """A column that gets a value, without the database of its table."""
+        return column if self.target is None else shorten_column(column, self.target)
 
 
 def run(table: Table, statement: Dml) -> DataFrame:
@@ -60,26 +94,31 @@ def run(table: Table, statement: Dml) -> DataFrame:
 
 def _delete(table: Table, statement: nodes.Delete) -> DataFrame:
     txn = txn_of(table.spark)
-    result = ds.delete(
-        table.spark,
-        table.log,
-        statement.condition,
-        target_alias=statement.alias or table.name,
-        txn=txn,
-        user_metadata=table.user_metadata,
+    names = _names_of_change(table, statement.alias, [statement.condition])
+    result = delete_rows(
+        SparkEngine(table.spark),
+        DeleteRequest(
+            target=table.log,
+            predicate=check_condition(names.shorten(statement.condition)),
+            target_alias=names.alias,
+            txn=txn,
+            user_metadata=table.user_metadata,
+        ),
     )
     return _affected_rows(table, result, "numDeletedRows", txn)
 
 
 def _update(table: Table, statement: nodes.Update) -> DataFrame:
     txn = txn_of(table.spark)
+    texts = [statement.condition, *chain.from_iterable(statement.assignments)]
+    names = _names_of_change(table, statement.alias, texts)
     result = update_rows(
         SparkEngine(table.spark, fit_value=assign_value),
         UpdateRequest(
             target=table.log,
-            assignments=_values(table, statement.assignments, statement.alias),
-            predicate=statement.condition,
-            target_alias=statement.alias or table.name,
+            assignments=_values(table, statement.assignments, names),
+            predicate=check_condition(names.shorten(statement.condition)),
+            target_alias=names.alias,
             txn=txn,
             user_metadata=table.user_metadata,
         ),
@@ -96,16 +135,13 @@ def _affected_rows(
     return table.rows([(result.metrics.get(metric, unknown),)], _AFFECTED)
 
 
-def _values(table: Table, assignments: nodes.Assignments, alias: str | None) -> dict[str, str]:
+def _values(table: Table, assignments: nodes.Assignments, names: _Names) -> dict[str, str]:
     """New values by column; DEFAULT becomes the default of its column.
-
-    Args:
-        alias: The alias of the table in the statement.
 
     Raises:
         InvalidRequestError: A column is set twice.
     """
-    values = {_drop_database(table, name, alias): value for name, value in assignments}
+    values = {names.shorten_column(name): names.shorten(value) for name, value in assignments}
     if len(values) < len(assignments):
         raise InvalidRequestError(f"{table.log.uri}: a column is set twice; set it once")
     defaults = [column for column, value in values.items() if value.upper() == DEFAULT]
@@ -113,21 +149,6 @@ def _values(table: Table, assignments: nodes.Assignments, alias: str | None) -> 
         return values
     schema = table.log.snapshot().schema
     return values | {column: _default_of(table, schema, column) for column in defaults}
-
-
-def _drop_database(table: Table, column: str, alias: str | None) -> str:
-    """A column without the catalog, the database and the name of its table before it."""
-    parts = path_of_name(column, NO_COLUMNS)
-    if alias is not None or table.name is None or len(parts) < _PARTS_WITH_DATABASE:
-        return column
-    of_table = table.name_parts
-    if len(of_table) == 1:
-        of_table = (table.spark.catalog.currentDatabase(), *of_table)
-    name = tuple(map(str.lower, (_SESSION_CATALOG, *of_table)[-3:]))
-    for before in (name, name[1:]):
-        if tuple(map(str.lower, parts[: len(before)])) == before and len(parts) > len(before):
-            return name_of_path(parts[len(before) :])
-    return column
 
 
 def _default_of(table: Table, schema: StructType, column: str) -> str:
@@ -153,19 +174,22 @@ def _merge(table: Table, statement: nodes.MergeInto) -> DataFrame:
     source = table.query(query)
     if is_connect(table.spark) and statement.source_name is not None:
         source = source.alias(statement.source_name)  # a client does not know the names in a text
-    merge = table.delta_table(statement.alias).merge(source, statement.condition)
+    names, source = _names_of_merge(table, statement, source)
+    merge = table.delta_table(names.alias).merge(source, names.shorten(statement.condition))
     if statement.adds_columns:
         merge = merge.withSchemaEvolution()
     for clause in statement.clauses:
-        values = _values(table, clause.assignments, statement.alias)
-        merge = _add_clause(merge, clause, values)
+        values = _values(table, clause.assignments, names)
+        merge = _add_clause(merge, clause, names.shorten(clause.condition), values)
     return merge.execute()
 
 
 def _add_clause(
-    merge: DeltaMergeBuilder, clause: nodes.MergeClause, values: dict[str, str]
+    merge: DeltaMergeBuilder,
+    clause: nodes.MergeClause,
+    condition: str | None,
+    values: dict[str, str],
 ) -> DeltaMergeBuilder:
-    condition = clause.condition
     given: dict[str, Any] = dict(values)
     match clause.applies_to, clause.action:
         case "matched", "delete":
@@ -289,3 +313,67 @@ def _put_defaults(table: Table, schema: StructType, statement: nodes.Insert) -> 
         kept[column] = [_default_of(table, schema, quote(column))] * len(statement.value_rows)
     rows = (f"({', '.join(row)})" for row in zip(*kept.values(), strict=True))
     return replace(statement, columns=tuple(kept), query=f"VALUES {', '.join(rows)}")
+
+
+def _names_of_change(table: Table, alias: str | None, texts: Sequence[str | None]) -> _Names:
+    """The names in a DELETE or UPDATE.
+
+    Args:
+        alias: The alias of the table in the statement.
+        texts: Conditions, values and columns of the statement.
+    """
+    if alias is not None:
+        return _Names(alias=alias)
+    own = table.name or _path_in(table, texts)
+    if own is None or not any(map(may_name_databases, texts)):
+        return _Names(alias=own)
+    columns = table.log.snapshot().schema.fields_by_lower_name.keys()
+    parts = table.name_parts
+    name = _full_name(table.spark, parts) if parts else (_DELTA, own.lower())
+    return _Names(alias=own, target=NamedTable(name=name, alias=own, columns=columns))
+
+
+def _names_of_merge(
+    table: Table, statement: nodes.MergeInto, source: DataFrame
+) -> tuple[_Names, DataFrame]:
+    """The names in a MERGE, and its source, whose alias differs from the target's.
+
+    Args:
+        source: The rows of the source, under its names.
+    """
+    texts: list[str | None] = [statement.condition]
+    for clause in statement.clauses:
+        texts += [clause.condition, *chain.from_iterable(clause.assignments)]
+    names = _names_of_change(table, statement.alias, texts)
+    if is_connect(table.spark) or not any(map(may_name_databases, texts)):
+        return names, source
+    found = columns_by_qualifier(source)
+    if len(found) != 1:
+        return names, source
+    ((qualifier, columns),) = found.items()
+    if len(qualifier) == 1:
+        return names, source
+    *_, alias = qualifier
+    target = names.target
+    if target is not None and alias.lower() == target.alias.lower():
+        target = replace(target, alias=".".join(target.name))
+        names, alias = replace(names, target=target, alias=target.alias), ".".join(qualifier)
+        source = source.alias(alias)
+    of_source = NamedTable(
+        name=tuple(map(str.lower, qualifier)),
+        alias=alias,
+        columns=frozenset(map(str.lower, columns)),
+    )
+    return replace(names, source=of_source), source
+
+
+def _path_in(table: Table, texts: Sequence[str | None]) -> str | None:
+    """The path of a target without a name, if a text contains the path."""
+    is_named = any(text is not None and table.path in text for text in texts)
+    return table.path if is_named else None
+
+
+def _full_name(spark: SparkSession, parts: Sequence[str]) -> tuple[str, ...]:
+    """Complete a name in the session's catalog, in lower case."""
+    of_database = (spark.catalog.currentDatabase(), *parts) if len(parts) == 1 else tuple(parts)
+    return tuple(map(str.lower, (_SESSION_CATALOG, *of_database)[-_NUM_PARTS:]))

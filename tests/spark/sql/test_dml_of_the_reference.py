@@ -57,6 +57,37 @@ def delta(
             "UPDATE t SET spark_catalog.shop.t.n = -1, `shop`.`t`.`k` = 5 WHERE k = 1",
             "(2,20) (2,21) (5,-1) (N,30)",
         ),
+        ("UPDATE shop.t SET shop.t.n = 7 WHERE shop.t.k = 1", "(1,7) (2,20) (2,21) (N,30)"),
+        (
+            "UPDATE shop.t SET n = shop.t.n + t.k WHERE spark_catalog.Shop.t.k IS NOT NULL",
+            "(1,11) (2,22) (2,23) (N,30)",
+        ),
+        ("DELETE FROM t WHERE shop.t.k = 1 OR `shop`.`t`.`k` IS NULL", "(2,20) (2,21)"),
+        (
+            "MERGE INTO shop.t USING shop.nested ON shop.t.k = spark_catalog.shop.nested.z "
+            "WHEN MATCHED AND shop.t.n > 10 THEN UPDATE SET shop.t.n = shop.nested.z + shop.t.n "
+            "WHEN NOT MATCHED BY SOURCE AND shop.t.k IS NULL THEN UPDATE SET k = shop.t.n",
+            "(1,10) (2,22) (2,23) (30,30)",
+        ),
+        (
+            "MERGE INTO t USING nested ON shop.t.k = shop.nested.z + 1 WHEN MATCHED THEN DELETE "
+            "WHEN NOT MATCHED THEN INSERT (shop.t.k, n) VALUES (shop.nested.a.`b.1`, nested.z)",
+            "(1,10) (2,2) (N,30)",
+        ),
+        ("DELETE FROM t WHERE 1 > NULL", "(1,10) (2,20) (2,21) (N,30)"),
+        ("DELETE FROM t WHERE NOT NULL", "(1,10) (2,20) (2,21) (N,30)"),
+        ("DELETE FROM t WHERE NULL IS NULL", ""),
+        ("DELETE FROM t WHERE 'a' = 'a'", ""),
+        ("DELETE FROM t WHERE k IN (1, NULL)", "(2,20) (2,21) (N,30)"),
+        ("DELETE FROM t WHERE k NOT IN (1, NULL)", "(1,10) (2,20) (2,21) (N,30)"),
+        ("DELETE FROM t WHERE n > 20 OR NULL", "(1,10) (2,20)"),
+        ("UPDATE t SET n = 0 WHERE length('abc') = 3", "(1,0) (2,0) (2,0) (N,0)"),
+        ("UPDATE t SET n = 0 WHERE k <=> NULL", "(1,10) (2,20) (2,21) (N,0)"),
+        (
+            "MERGE INTO t USING s ON t.k IN (s.k, NULL) WHEN MATCHED AND 'a' = 'a' THEN DELETE "
+            "WHEN NOT MATCHED AND 1 > NULL THEN INSERT *",
+            "(1,10) (N,30)",
+        ),
         (
             "UPDATE t SET n = 0 WHERE CAST(k AS BIGINT) * CAST('1.0' AS DECIMAL(38, 18)) > 1",
             "(1,10) (2,0) (2,0) (N,30)",
@@ -128,6 +159,11 @@ def plain(value: object) -> object:
     [
         ("UPDATE t SET n = 1, N = 2", AnalysisException),
         ("UPDATE t SET nothing = 1", AnalysisException),
+        ("DELETE FROM t WHERE NULL", AnalysisException),
+        ("DELETE FROM t WHERE 1", AnalysisException),
+        ("DELETE FROM t WHERE \"k\" = 'k'", AnalysisException),
+        ("DELETE FROM t WHERE other.t.k = 1", AnalysisException),
+        ("DELETE FROM shop.t AS x WHERE shop.t.k = 1", AnalysisException),
         ("UPDATE nested SET a.c = 'x'", AnalysisException),
         ("UPDATE nested SET a.c.nothing = 'x'", AnalysisException),
         ("UPDATE nested SET a.c.d = 'x', a.c = NULL", AnalysisException),
@@ -154,3 +190,32 @@ def test_a_wrong_statement_is_rejected(
         delta.sql(statement)
     assert DeltaLog(tmp_path / "shop" / "t").snapshot().version == 0
     assert DeltaLog(tmp_path / "shop" / "nested").snapshot().version == 0
+
+
+def test_tables_of_two_databases_may_have_the_same_name(
+    delta: SparkSession, tmp_path: Path
+) -> None:
+    delta.sql(f"CREATE TABLE delta.`{tmp_path}/t2` USING delta AS SELECT 1 AS k, 7 AS n")
+    delta.sql(f"CREATE DATABASE other LOCATION '{tmp_path}/other'")
+    try:
+        delta.sql(f"CREATE TABLE other.t USING delta LOCATION '{tmp_path}/t2'")
+        delta.sql(
+            "MERGE INTO shop.t USING other.t ON shop.t.k = other.t.k "
+            "WHEN MATCHED THEN UPDATE SET shop.t.n = other.t.n"
+        )
+        with pytest.raises(AnalysisException):  # t may be both
+            delta.sql("MERGE INTO shop.t USING other.t ON shop.t.k = t.k WHEN MATCHED THEN DELETE")
+    finally:
+        delta.sql("DROP DATABASE other CASCADE")
+    assert delta.sql("SELECT n FROM t WHERE k = 1").collect() == [(7,)]
+
+
+def test_a_path_may_be_the_name_of_a_table(delta: SparkSession, tmp_path: Path) -> None:
+    path = f"delta.`{tmp_path}/shop/t`"
+    delta.sql(f"UPDATE {path} SET {path}.n = 7 WHERE {path}.k = 1")
+    delta.sql(f"DELETE FROM {path} WHERE `{tmp_path}/shop/t`.k > {path}.n / 100")
+    assert sorted(map(str, delta.table("t").collect())) == ["Row(k=None, n=30)"]
+    delta.sql(
+        f"MERGE INTO nested USING {path} ON nested.z = {path}.n - 29 WHEN MATCHED THEN DELETE"
+    )
+    assert delta.sql("SELECT z FROM nested").collect() == [(2,)]
