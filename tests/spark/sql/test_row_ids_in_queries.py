@@ -58,6 +58,17 @@ def delta(spark: SparkSession, tmp_path: Path) -> Iterator[SparkSession]:
         ("SELECT t.k FROM plain JOIN t ON t._metadata.row_id = plain.k", [(0,)]),
         ("SELECT k FROM plain WHERE k IN (SELECT _metadata.row_id FROM t)", [(0,)]),
         ("SELECT i FROM (SELECT _metadata.row_id AS i, * FROM t) WHERE p = 'a' AND i > 1", [(3,)]),
+        (f"WITH w AS (SELECT k, {IDS} FROM t) SELECT * FROM w WHERE i = 1", [(10, 1, 2)]),
+        (
+            f"WITH w AS (SELECT k, {IDS} FROM t), x (k, i) AS (SELECT k, i FROM w) "
+            "SELECT x.k, w.v FROM x JOIN w ON x.i = w.i WHERE x.k > 3",
+            [(10, 2)],
+        ),
+        (
+            "SELECT k FROM plain WHERE k IN (WITH w AS (SELECT * FROM t WHERE k < 9) "
+            "SELECT i FROM (WITH v AS (SELECT _metadata.row_id AS i FROM t) SELECT * FROM v))",
+            [(0,)],
+        ),
         (
             "SELECT 9 AS k, _metadata.row_id FROM t WHERE k = 3 "
             "UNION ALL SELECT k, NULL FROM plain",
@@ -90,6 +101,7 @@ def test_rows_with_their_ids_become_a_table(delta: SparkSession, tmp_path: Path)
         "SELECT _metadata.row_id FROM plain",
         "WITH t AS (SELECT 1 AS k) SELECT _metadata.row_id FROM t",
         "SELECT _metadata.row_id FROM nothing",
+        "SELECT 1 WHERE 1 IN (WITH t AS (SELECT 1 AS k) SELECT _metadata.row_id FROM t)",
     ],
 )
 def test_other_tables_have_no_ids(delta: SparkSession, query: str) -> None:

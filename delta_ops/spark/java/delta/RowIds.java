@@ -20,6 +20,8 @@ import org.apache.spark.sql.catalyst.plans.logical.UnresolvedWith;
 import org.apache.spark.sql.classic.SparkSession;
 import scala.Function1;
 import scala.Product;
+import scala.Tuple2;
+import scala.Tuple3;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractPartialFunction;
@@ -71,20 +73,27 @@ class RowIds extends AbstractPartialFunction {
             UnresolvedWith with = (UnresolvedWith) plan;
             for (Object each : CollectionConverters.asJava(with.cteRelations())) {
                 names.add(((String) ((Product) each).productElement(0)).toLowerCase());
+                addNames((LogicalPlan) ((Product) each).productElement(1), names);
             }
         }
         for (Object child : CollectionConverters.asJava(plan.children())) {
             addNames((LogicalPlan) child, names);
         }
+        for (Object subquery : CollectionConverters.asJava(plan.subqueries())) {
+            addNames((LogicalPlan) subquery, names);
+        }
     }
 
     @Override
     public boolean isDefinedAt(Object node) {
-        return node instanceof UnresolvedRelation;
+        return node instanceof UnresolvedRelation || node instanceof UnresolvedWith;
     }
 
     @Override
     public Object applyOrElse(Object node, Function1 other) {
+        if (node instanceof UnresolvedWith) {
+            return replaceInTables((UnresolvedWith) node);
+        }
         if (!(node instanceof UnresolvedRelation)) {
             return other.apply(node);
         }
@@ -98,6 +107,28 @@ class RowIds extends AbstractPartialFunction {
         }
         count++;
         return SubqueryAlias$.MODULE$.apply(name, hidingLast((Dataset<Row>) rows));
+    }
+
+    /** Replaces the names within common table expressions. */
+    private LogicalPlan replaceInTables(UnresolvedWith with) {
+        List<Object> tables = new ArrayList<>();
+        for (Object each : CollectionConverters.asJava(with.cteRelations())) {
+            Product table = (Product) each;
+            Object name = table.productElement(0);
+            Object plan =
+                    ((LogicalPlan) table.productElement(1)).transformUpWithSubqueries(this);
+            // Spark 4.1 added the depth of a recursion.
+            tables.add(
+                    table.productArity() == 2
+                            ? (Object) new Tuple2(name, plan)
+                            : (Object) new Tuple3(name, plan, table.productElement(2)));
+        }
+        Object[] arguments = new Object[with.productArity()];
+        for (int i = 0; i < arguments.length; i++) {
+            arguments[i] = with.productElement(i);
+        }
+        arguments[1] = CollectionConverters.asScala(tables).toSeq();
+        return (LogicalPlan) with.makeCopy(arguments);
     }
 
     private static LogicalPlan hidingLast(Dataset<Row> rows) {
