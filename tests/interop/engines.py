@@ -142,12 +142,15 @@ class ByDeltaSpark:
     def __init__(self, peer: DeltaSpark) -> None:
         self._peer = peer
 
+    def _reject_warnings(self) -> None:
+        assert self._peer.warnings == "", self._peer.warnings
+
     def append(
         self, table: Path, data: pa.Table, txn: Txn | None = None, partition_by: Sequence[str] = ()
     ) -> None:
         options = {} if txn is None else {"txnAppId": txn[0], "txnVersion": str(txn[1])}
         self._peer.write(table, data, partition_by=partition_by, **options)
-        assert self._peer.warnings == ""
+        self._reject_warnings()
 
     def replace_partition(self, table: Path, data: pa.Table, p: str) -> None:
         self._peer.write(table, data, "overwrite", replaceWhere=f"p = '{p}'")
@@ -157,18 +160,18 @@ class ByDeltaSpark:
 
     def checkpoint(self, table: Path) -> None:
         self._peer.checkpoint(table)
-        assert self._peer.warnings == ""
+        self._reject_warnings()
 
     def vacuum(self, table: Path) -> None:
         self._peer.sql(f"VACUUM delta.`{table}` RETAIN 0 HOURS")
 
     def see(self, table: Path, applications: Sequence[str] = ()) -> Seen:
         state = self._peer.validate(table)
-        assert self._peer.warnings == ""
+        self._reject_warnings()
         found = rows(self._peer.read(table))
-        assert self._peer.warnings == ""
+        self._reject_warnings()
         history = self._peer.history(table)
-        assert self._peer.warnings == ""
+        self._reject_warnings()
         return Seen(
             version=state["version"],
             rows=found,
