@@ -261,6 +261,24 @@ def test_repeated_and_distinct_texts_go_to_one_file(tmp_path: Path, order: tuple
     assert pq.read_table(tmp_path / file.path).num_rows == len(found)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda root: da.delete(root, "1 = 1"), id="delete"),
+        pytest.param(lambda root: da.update(root, {"n": "0"}, "1 = 1"), id="update"),
+    ],
+)
+def test_a_condition_without_columns_meets_repeated_and_distinct_texts(
+    tmp_path: Path, change: Change
+) -> None:
+    """The first column, which counts the rows, is a dictionary in one of the files only."""
+    many = 10_000
+    for texts in (["text"] * many, ["other"]):
+        da.write(tmp_path, pa.table({"s": texts, "n": range(1, len(texts) + 1)}))
+    change(tmp_path)
+    assert da.count_rows(tmp_path, col("n") > 0) == 0
+
+
 def test_a_merge_by_texts_that_are_read_as_dictionaries(tmp_path: Path) -> None:
     keys = [f"key {number // 5000}" for number in range(20_000)]
     for number in range(3):

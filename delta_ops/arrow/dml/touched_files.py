@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 
+from delta_ops.arrow.dictionary_columns import decode_columns
 from delta_ops.arrow.dml.cached_rows import CachedRows
 from delta_ops.arrow.expressions.conditions import Condition
 from delta_ops.arrow.read.reading import go_through
@@ -124,7 +125,9 @@ def _count_matching(files: Sequence[Sequence[pa.RecordBatch]], condition: Condit
     if not batches:
         return [0] * len(files)
     names = condition.columns or batches[0].schema.names[:1]
-    mask = condition.mask(pa.concat_batches([batch.select(names) for batch in batches]))
+    # A condition without columns gets a column that only some of the files have as a dictionary.
+    decoded = [decode_columns(batch.select(names)) for batch in batches]
+    mask = condition.mask(pa.concat_batches(decoded))
     counts, first = [], 0
     for each in files:
         num_rows = sum(map(len, each))
