@@ -77,6 +77,17 @@ def test_gcs_is_listed_from_the_name_on(
     assert requests == [(bucket, "t/d/", "t/d/1")]
 
 
+def test_only_a_client_that_reads_parts_in_parallel_gets_an_option_for_it() -> None:
+    class Old:
+        def _cat_file(self, path: str, start: int | None = None) -> None: ...
+
+    class New:
+        def _cat_file(self, path: str, max_concurrency: int | None = None) -> None: ...
+
+    assert S3.read_options(Old) == {}
+    assert S3.read_options(New) == {"max_concurrency": 1}
+
+
 def test_ranges_are_read_at_the_same_time(s3_server: S3Server) -> None:
     bucket = s3_server.new_bucket()
     s3_server.put(bucket, {"t/a": bytes(range(40))})

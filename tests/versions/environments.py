@@ -25,6 +25,7 @@ from xml.etree import ElementTree as ET
 from delta_ops.spark.session.packages import hadoop_version, packages_for
 from tests.peers.environment import PEERS, copy_jars, run_step
 from tests.support.class_archive import java_options
+from tests.support.servers.s3 import PYTHON_WITH_MOTO
 
 SPARK = {"3.5": "3.5.9", "4.0": "4.0.5", "4.1": "4.1.4", "4.2": "4.2.1"}
 """The last release of each minor version before the newest, which all other tests run on."""
@@ -40,7 +41,7 @@ COMPONENTS = {"1.12"}
 """Versions before the newest that have components, and so the `dg` commands."""
 _GENERATED = ("googleapis-common-protos", "grpc-google-iam-v1")
 """Packages whose code needs a certain protobuf; the environment may have an older protobuf."""
-_EXTRAS = ("spark", "dagster", "dagster-spark", "zarr", "cli")
+_EXTRAS = ("spark", "dagster", "dagster-spark", "s3", "gcs", "azure", "zarr", "cli")
 _LONGEST_S = 3600
 
 
@@ -126,20 +127,19 @@ def frames_python() -> Path:
 
 
 def lowest_python() -> Path:
-    """The Python of the environment with the lowest versions that `pyproject.toml` allows."""
-    packages = lowest_requirements(Path("pyproject.toml").read_text(encoding="utf-8"))
+    """The Python of the environment with the lowest versions that `pyproject.toml` allows.
+
+    Without Spark Connect, which needs a later version of Spark.
+    """
+    packages = lowest_requirements(Path("pyproject.toml").read_text(encoding="utf-8"), _EXTRAS)
     return _ensure_pinned("lowest", [*packages, *_GENERATED])
 
 
-def lowest_requirements(project: str) -> list[str]:
-    """The direct requirements of a project, each with its lowest version.
-
-    Clients of stores are left out, since each requires one version of fsspec, and so is Spark
-    Connect, which needs a later version of Spark.
-    """
+def lowest_requirements(project: str, extras: Sequence[str]) -> list[str]:
+    """The direct requirements of a project and of extras, each with its lowest version."""
     table = tomllib.loads(project)["project"]
-    extras = table["optional-dependencies"]
-    named = [*table["dependencies"], *(each for name in _EXTRAS for each in extras[name])]
+    by_extra = table["optional-dependencies"]
+    named = [*table["dependencies"], *(each for extra in extras for each in by_extra[extra])]
     return sorted({re.sub(r">=([^,]+).*", r"==\1", each) for each in named})
 
 
@@ -225,6 +225,7 @@ def run_in(
         "PYSPARK_PYTHON": str(python),
         "PYTHONPATH": str(Path.cwd()),
         "JAVA_TOOL_OPTIONS": java_options(python),
+        PYTHON_WITH_MOTO: sys.executable,
         **variables,
     }
     return subprocess.run(

@@ -98,8 +98,11 @@ class Backend:
     Returns whether the directory contains a table in a directory without a name, as in `a//b`.
     """
     delete_many: DeleteMany | None = None
-    read_options: Mapping[str, Any] = field(default_factory=dict)
-    """Arguments that make `cat_file` read a whole object with one request."""
+    read_options: Callable[[type], Options] = lambda _: {}
+    """Takes the class of the file system.
+
+    Returns arguments that make its `cat_file` read a whole object with one request.
+    """
     is_misread: Callable[[str], bool] = lambda _: False
     """Whether the client would cut off a part of this path and so reach another object."""
     lock: Callable[[], AbstractContextManager[object]] = contextlib.nullcontext

@@ -172,8 +172,8 @@ class FsspecStorage:
     def read(self, path: str) -> bytes:
         """See `Storage`."""
         with self._reading(path):
-            full = self._root.full_path(path)
-            return bytes(self._fs.cat_file(full, **self._backend.read_options))
+            full, fs = self._root.full_path(path), self._fs
+            return bytes(fs.cat_file(full, **self._backend.read_options(type(fs))))
 
     def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         """See `Storage`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -17,6 +18,8 @@ from typing import Any, NamedTuple
 import pytest
 
 ACCESS_KEY, SECRET_KEY = "access-of-the-test", "secret-of-the-test"
+PYTHON_WITH_MOTO = "DELTA_OPS_PYTHON_WITH_MOTO"
+"""Variable with the Python that runs the server, if the tests run on an older client of S3."""
 _OF_A_BUCKET = re.compile(r"[^/]+/?")
 
 
@@ -132,8 +135,9 @@ def _request(seen: Mapping[str, str]) -> Request:
 
 @pytest.fixture(scope="session")
 def s3_server() -> Iterator[S3Server]:
+    python = os.environ.get(PYTHON_WITH_MOTO, sys.executable)
     with subprocess.Popen(
-        [sys.executable, "-W", "ignore", "-m", "tests.support.servers.s3_program"],
+        [python, "-W", "ignore", "-m", "tests.support.servers.s3_program"],
         stdout=subprocess.PIPE,
         stdin=subprocess.DEVNULL,
     ) as process:

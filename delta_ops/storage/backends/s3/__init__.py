@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from contextlib import suppress
+from functools import cache
 from typing import Any
 
 from delta_ops.errors import InvalidRequestError
@@ -41,6 +43,13 @@ def _options_to_open(options: Options, file_system: type) -> Options:
 
     config = {"max_pool_connections": _CONNECTIONS, **(options.get("config_kwargs") or {})}
     return add_session(file_system, {**options, "config_kwargs": config})
+
+
+@cache
+def _read_options(file_system: Any) -> Options:
+    """Prevent a lookup of the size, by which newer versions of s3fs read parts in parallel."""
+    has_parts = "max_concurrency" in inspect.signature(file_system._cat_file).parameters
+    return {"max_concurrency": 1} if has_parts else {}
 
 
 def _hadoop() -> Hadoop:
@@ -147,8 +156,7 @@ S3 = Backend(
     list_tree=listing.list_tree,
     has_table_below_no_name=listing.has_table_below_no_name,
     delete_many=listing.delete_many,
-    # By default, s3fs would first look up the size, to read parts in parallel.
-    read_options={"max_concurrency": 1},
+    read_options=_read_options,
     is_misread=lambda path: "?versionId=" in path,
     hadoop=_hadoop,
 )
