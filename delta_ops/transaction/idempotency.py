@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from delta_ops.error_texts import whole_text
 from delta_ops.errors import InvalidRequestError, StaleRunError
@@ -39,7 +40,7 @@ def txn_of(txn: Txn | tuple[str, int]) -> Txn:
     pair = (txn.app_id, txn.version) if isinstance(txn, Txn) else tuple(txn)
     match pair:
         # Another number type, such as float or bool, would make the commit unreadable.
-        case (str() as app_id, version) if app_id and type(version) is int and _is_long(version):
+        case (str() as app_id, version) if app_id and is_long(version):
             return txn if isinstance(txn, Txn) else Txn(app_id=app_id, version=version)
     raise InvalidRequestError(
         f"{whole_text(pair)} is not a txn; give an application id (a string) and a version (a "
@@ -106,5 +107,6 @@ def is_done(txn: Txn, transactions: Mapping[str, SetTransaction], *, table: str)
     return True
 
 
-def _is_long(number: int) -> bool:
-    return -(2**63) <= number < 2**63
+def is_long(value: object) -> TypeGuard[int]:
+    """Whether a value is a whole number that fits 64 bits."""
+    return type(value) is int and -(2**63) <= value < 2**63

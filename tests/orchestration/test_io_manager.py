@@ -405,6 +405,34 @@ def test_a_source_is_ingested_once_and_a_new_position_replaces_its_rows(
     assert DeltaLog(tmp_path / "raw").snapshot().version == 1
 
 
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        pytest.param(
+            [part(1, 10), part(2, 10)],
+            "a.csv with the position 10 after.* 10",
+            id="a position twice",
+        ),
+        pytest.param(
+            [part(2, 20), part(1, 10)], "a.csv with the position 10 after.* 20", id="newest first"
+        ),
+        pytest.param([part(1, 2**63)], "position 9223372036854775808; give", id="over 64 bits"),
+        pytest.param([part(1, "10")], "position '10'; give a whole number", id="a text"),  # type: ignore[arg-type]
+        pytest.param([part(1, 10), {"x": 1}], "returned a list of dict", id="another type"),
+        pytest.param(part(1, 10), "returned a SourcePart; return a list", id="no list"),
+    ],
+)
+def test_parts_that_could_not_all_be_committed_are_rejected_before_the_first_commit(
+    tmp_path: Path, value: Any, message: str
+) -> None:
+    context = dg.build_output_context(
+        asset_key=dg.AssetKey("raw"), definition_metadata={"delta/idempotency": "source"}
+    )
+    with pytest.raises(InvalidRequestError, match=message):
+        DeltaIOManager(root=str(tmp_path)).handle_output(context, value)
+    assert not DeltaLog(tmp_path / "raw").exists()
+
+
 @pytest.mark.parametrize("mode", ["error", "ignore"])
 def test_parts_are_not_added_to_a_table_that_is_to_stay_as_it_is(
     tmp_path: Path, instance: dg.DagsterInstance, mode: str

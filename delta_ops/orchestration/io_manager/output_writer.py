@@ -37,7 +37,7 @@ from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.properties.table_properties import ignored_properties
 from delta_ops.transaction import CommitResult, Hook, Transaction, Txn, begin
 from delta_ops.transaction.column_rules import odd_names
-from delta_ops.transaction.idempotency import is_done
+from delta_ops.transaction.idempotency import is_done, is_long
 from delta_ops.transaction.requests import Mode as WriteMode
 
 _MAPPING_MODE = "delta.columnMapping.mode"
@@ -64,7 +64,8 @@ class SourcePart:
     source: str
     """Name of the source within this asset, for example a file name."""
     position: int
-    """Position of the source, for example a file's generation; it must only grow."""
+    """Position of the source, for example a file's generation. It must only grow, from run to run
+    and from part to part of a list: rows of any other position count as written."""
     replaces: Predicate | None = None
     """Matches the rows of earlier positions to replace; None: the part only adds rows."""
 
@@ -98,7 +99,17 @@ class OutputWriter:
         self._write(transaction, nothing, "ignore", None, ())
 
     def write(self, value: Any) -> WrittenOutput:
-        """Commit the value of an asset: rows, source parts, or the asset's own table."""
+        """Commit the value of an asset: rows, source parts, or the asset's own table.
+
+        Raises:
+            InvalidRequestError: The value is a source part without a list; or as for `write_parts`
+                and `write_rows`.
+        """
+        if isinstance(value, SourcePart):
+            raise InvalidRequestError(
+                f"asset {self._name} returned a SourcePart; return a list of SourceParts. Nothing "
+                "was written"
+            )
         if _is_parts(value):
             parts = self._drop_ignored(self.write_parts(value))
             return WrittenOutput(parts, is_replaced=False, mode=self.settings.mode)
@@ -150,7 +161,7 @@ class OutputWriter:
             A result for each part. The results of earlier committed parts come last.
 
         Raises:
-            InvalidRequestError: The mode is "error" or "ignore", or a part is not a `SourcePart`.
+            InvalidRequestError: The mode is "error" or "ignore", or as for `_validated_parts`.
         """
         context, settings, log = self.context, self.settings, self.log
         if settings.mode in ("error", "ignore"):
@@ -164,12 +175,7 @@ class OutputWriter:
         results: list[CommitResult] = []
         found: list[Txn] = []
         known: Snapshot | None = None
-        for part in parts:
-            if not isinstance(part, SourcePart):
-                raise InvalidRequestError(
-                    f"asset {self._name} returned a list of "
-                    f"{type(part).__name__}; return a DataFrame, Arrow data, or SourceParts"
-                )
+        for part in _validated_parts(parts, self._name):
             txn = source_txn(compat.output_key(context), part.source, part.position)
             forced = forced_source_txn(context, part.source, part.position)
             transaction = begin(log, on_event=self.on_event, snapshot=known)
@@ -318,6 +324,38 @@ class OutputWriter:
         from delta_ops import arrow
 
         return arrow.write(transaction, data, **options)
+
+
+def _validated_parts(parts: Sequence[object], asset: str) -> list[SourcePart]:
+    """The parts of an output, which are all validated before the first of them is committed.
+
+    Raises:
+        InvalidRequestError: A part is not a `SourcePart`, a position is not a whole number, or a
+            later part of a source has no greater position, so that its rows would be skipped.
+    """
+    valid: list[SourcePart] = []
+    positions: dict[str, int] = {}
+    for part in parts:
+        if not isinstance(part, SourcePart):
+            raise InvalidRequestError(
+                f"asset {asset} returned a list of {type(part).__name__}; return a DataFrame, "
+                "Arrow data, or SourceParts. Nothing was written"
+            )
+        position, before = part.position, positions.get(part.source)
+        place = f"asset {asset} returned a SourcePart of {part.source} with the position"
+        if not is_long(position):
+            raise InvalidRequestError(
+                f"{place} {position!r}; give a whole number that fits 64 bits. Nothing was written"
+            )
+        if before is not None and position <= before:
+            raise InvalidRequestError(
+                f"{place} {position} after the position {before}, so its rows would count as "
+                "written; give each part of a source a greater position than the part before, or "
+                "join the rows in one part. Nothing was written"
+            )
+        positions[part.source] = position
+        valid.append(part)
+    return valid
 
 
 def _is_parts(value: Any) -> bool:
