@@ -165,6 +165,24 @@ def test_an_expression_that_cannot_describe_the_partitions_is_refused(
     assert message in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("expression", "key", "message"),
+    [
+        pytest.param("date(at)", "9999-12-31", "select the value 9999-12-31", id="the last day"),
+        pytest.param("year(at)", "20260101", "select the value 20260101", id="a day as a year"),
+        pytest.param("year(at)", "0", "outside of the years 1 to 9999", id="the year zero"),
+        pytest.param("year(at)", "2026-01-01", "fmt='%Y')", id="a day with hyphens"),
+    ],
+)
+def test_a_partition_outside_of_the_times_of_its_expression_is_refused(
+    expression: str, key: str, message: str
+) -> None:
+    schema, static = schema_from_arrow(AT), dg.StaticPartitionsDefinition([key])
+    with pytest.raises(InvalidRequestError) as refused:
+        partition_predicate(expression, schema, static, [key])
+    assert message in str(refused.value)
+
+
 def test_no_partitions_are_no_rows() -> None:
     days = dg.DailyPartitionsDefinition(start_date="2026-01-01")
     rows = pa.table({"at": [datetime(2026, 1, 1, tzinfo=UTC)]}, schema=AT)

@@ -140,11 +140,8 @@ def _any_key(values: PartitionExpression, keys: Sequence[str]) -> Predicate:
     """The predicate for rows whose value is one of the keys."""
     if values.first is None:
         return Column(values.path).isin(list(keys))
-    literals = sorted(_parse_key(values, key) for key in keys)
-    return _any_of(
-        _range_predicate(values, each)
-        for each in _join_ranges([(literal, next_value(literal)) for literal in literals])
-    )
+    ranges = [_range_of(values, _parse_key(values, key)) for key in keys]
+    return _any_of(_range_predicate(values, each) for each in _join_ranges(ranges))
 
 
 def _parse_key(values: PartitionExpression, key: str) -> Any:
@@ -167,16 +164,35 @@ def _parse_key(values: PartitionExpression, key: str) -> Any:
 
 def _number(values: PartitionExpression, text: str) -> int:
     if not re.fullmatch(r"-?[0-9]+", text):
+        digits = "%Y%m%d" if values.first is None else "%Y"
         raise InvalidRequestError(
             f"partition {text!r} is not a whole number, but partition_expr {values.text!r} is; "
-            "give the partitions a format of digits (fmt='%Y%m%d'), or choose an expression of a "
-            "time"
+            f"give the partitions a format of digits (fmt='{digits}'), or choose an expression of "
+            "a time"
         )
     return int(text)
 
 
+def _range_of(values: PartitionExpression, value: Any) -> Range:
+    try:
+        return value, next_value(value)
+    except OverflowError as error:
+        raise _outside_of_years(values, value) from error
+
+
+def _outside_of_years(values: PartitionExpression, value: Any) -> InvalidRequestError:
+    return InvalidRequestError(
+        f"partition_expr {values.text!r} cannot select the value {value}, because its range begins "
+        "or ends outside of the years 1 to 9999; rename the partition, or choose another "
+        "partition_expr"
+    )
+
+
 def _range_predicate(values: PartitionExpression, bounds: Sequence[Any]) -> Predicate:
-    start, end = bounds if values.first is None else map(values.first, bounds)
+    try:
+        start, end = bounds if values.first is None else map(values.first, bounds)
+    except (OverflowError, ValueError) as error:
+        raise _outside_of_years(values, bounds[0]) from error
     column = Column(values.path)
     predicate: Predicate = (column >= start) & (column < end)
     return predicate
