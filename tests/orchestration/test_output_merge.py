@@ -413,6 +413,23 @@ def test_a_merge_that_cannot_be_is_refused_before_a_table_is_made(
 
 
 @pytest.mark.parametrize(
+    ("rows", "shown"),
+    [
+        pytest.param({"v": [1]}, "it has v", id="another column"),
+        pytest.param({}, "it has no columns", id="no columns"),
+    ],
+)
+def test_an_output_without_the_key_of_its_table_is_named(
+    tmp_path: Path, rows: dict[str, list[Any]], shown: str
+) -> None:
+    da.write(tmp_path / "t", table(id=[1], v=[1]))
+    context = dg.build_output_context(asset_key=dg.AssetKey("t"), definition_metadata=BY_ID)
+    message = f"the output lacks the column 'id' of delta/merge_keys; {shown}"
+    with pytest.raises(InvalidRequestError, match=message):
+        DeltaIOManager(root=str(tmp_path)).handle_output(context, pa.table(rows))
+
+
+@pytest.mark.parametrize(
     ("metadata", "expected_message"),
     [
         ({"delta/merge_predicate": '"target.id" = 1'}, "write `target`.`id` for the column"),

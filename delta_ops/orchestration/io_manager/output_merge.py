@@ -62,6 +62,7 @@ def merge_rows(transaction: Transaction, rows: Any, merge: OutputMerge) -> Commi
     """
     engine, columns = _engine_of(rows), schema_of_rows(rows)
     settings = replace(merge.settings, keys=_spelled_keys(merge.settings.keys, columns))
+    _validate_keys(settings.keys, columns, transaction.log.uri)
     merge = replace(merge, settings=settings)
     condition = _condition(settings, merge.among, engine)
     clauses = [_clause(each, settings, merge.among, engine) for each in settings.clauses]
@@ -91,9 +92,7 @@ def merge_rows(transaction: Transaction, rows: Any, merge: OutputMerge) -> Commi
 
 def _define_table(transaction: Transaction, columns: StructType, merge: OutputMerge) -> None:
     """Create the table in the transaction, with the columns that the clauses insert."""
-    table = transaction.log.uri
-    _validate_keys(merge.settings.keys, columns, table)
-    schema = _inserted_columns(columns, merge.settings, table)
+    schema = _inserted_columns(columns, merge.settings, transaction.log.uri)
     define_table(
         transaction,
         schema,
@@ -113,17 +112,17 @@ def _engine_of(rows: Any) -> Engine:
 
 
 def _validate_keys(keys: Sequence[str], output: StructType, table: str) -> None:
-    """Reject keys that the output lacks, before a table is created.
+    """Reject keys that the output lacks.
 
     Raises:
         InvalidRequestError: The output lacks a key.
     """
     for key in keys:
         if key.lower() not in output.fields_by_lower_name:
-            names = ", ".join(each.name for each in output.fields)
+            names = ", ".join(each.name for each in output.fields) or "no columns"
             raise InvalidRequestError(
-                f"{table} does not exist yet, and the output lacks the column {key!r} of "
-                f"delta/merge_keys; it has {names}. Nothing was written"
+                f"{table}: the output lacks the column {key!r} of delta/merge_keys; it has "
+                f"{names}. Nothing was written"
             )
 
 
