@@ -17,6 +17,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from delta_ops import DeltaLog
 from delta_ops.clock import system_clock
+from delta_ops.errors import InvalidRequestError
 from delta_ops.maintenance import create_checkpoint
 from delta_ops.orchestration import (
     DeltaIOManager,
@@ -24,6 +25,7 @@ from delta_ops.orchestration import (
     build_maintenance_job,
     maintenance_config,
 )
+from delta_ops.orchestration.commits.commit_cursor import cursor_from_text
 from delta_ops.orchestration.commits.reported_commits import ReportedCommits
 from delta_ops.orchestration.dagster_compat import asset_events_of_run
 from tests.orchestration.closed_store import closed_table
@@ -524,6 +526,22 @@ def test_a_cursor_of_versions_alone_goes_on(orders: TableRef, instance: dg.Dagst
     watch.cursor = json.dumps({"orders": 1})
     assert versions(watch.tick()) == [2, 3]
     assert watch.tick() == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("begin", id="no JSON"),
+        pytest.param("7", id="a number"),
+        pytest.param('["t"]', id="a list"),
+        pytest.param('{"t": "seven"}', id="a version that is no number"),
+        pytest.param('{"tables": {"t": {"id": null}}}', id="no version"),
+        pytest.param('{"tables": {"t": {"id": null, "version": "x"}}}', id="a text as a version"),
+    ],
+)
+def test_a_cursor_that_somebody_typed_is_refused_in_words(text: str) -> None:
+    with pytest.raises(InvalidRequestError, match="clear the cursor in the UI"):
+        cursor_from_text(text)
 
 
 def test_tables_that_cannot_be_looked_at_are_a_sentence_each_and_stop_no_other(

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from delta_ops.errors import InvalidRequestError
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableCursor:
@@ -42,10 +44,23 @@ class SensorCursor:
 
 
 def cursor_from_text(text: str | None) -> SensorCursor:
-    """The cursor of an earlier tick; also accepts a mapping of tables to versions."""
-    values: dict[str, Any] = json.loads(text) if text else {}
+    """The cursor of an earlier tick; also accepts a mapping of tables to versions.
+
+    Raises:
+        InvalidRequestError: The text is no cursor of this sensor.
+    """
+    try:
+        return _cursor_from_values(json.loads(text) if text else {})
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InvalidRequestError(
+            "the cursor of the sensor is not one of its own texts; clear the cursor in the UI, and "
+            "the sensor starts where Dagster's events of the tables end"
+        ) from error
+
+
+def _cursor_from_values(values: dict[str, Any]) -> SensorCursor:
     if not isinstance(values.get("tables"), dict):
-        known = {name: TableCursor(table_id=None, version=v) for name, v in values.items()}
+        known = {n: TableCursor(table_id=None, version=int(v)) for n, v in values.items()}
         return SensorCursor(tables=known)
     return SensorCursor(
         tables={name: _table_cursor(each) for name, each in values["tables"].items()},
@@ -65,8 +80,8 @@ def cursor_text(cursor: SensorCursor) -> str:
 def _table_cursor(values: Mapping[str, Any]) -> TableCursor:
     return TableCursor(
         table_id=values["id"],
-        version=values["version"],
-        event_id=values.get("event", 0),
+        version=int(values["version"]),
+        event_id=int(values.get("event", 0)),
         waiting={int(version): run for version, run in values.get("waiting", {}).items()},
         upcoming=values.get("coming", {}),
     )
