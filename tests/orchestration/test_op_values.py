@@ -101,6 +101,18 @@ def test_values_of_ops_are_rejected_on_request(
         rejected.execute_in_process(instance=instance)
 
 
+def test_settings_of_a_table_have_no_effect_on_the_value_of_an_op(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    manager = DeltaIOManager(root=str(tmp_path))
+    context = dg.build_output_context(definition_metadata={"delta/mode": "append", "owner": "me"})
+    manager.handle_output(context, pa.table({"n": [1]}))
+    assert (
+        "no table is written, and its metadata delta/mode have no effect" in capsys.readouterr().err
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_value_that_cannot_be_pickled_is_reported_with_its_op(
     tmp_path: Path, instance: dg.DagsterInstance
 ) -> None:

@@ -16,6 +16,7 @@ import dagster as dg
 from delta_ops.errors import InvalidRequestError
 from delta_ops.orchestration import dagster_compat as compat
 from delta_ops.orchestration.io_manager.frames import class_name
+from delta_ops.orchestration.io_manager.output_settings import is_setting
 
 _PICKLE_ERRORS = (
     TypeError,
@@ -29,11 +30,18 @@ _tested_values: WeakKeyDictionary[dg.OutputContext, Any] = WeakKeyDictionary()
 
 
 def store_op_value(context: dg.OutputContext, value: Any) -> None:
-    """Store the value of an op for the ops after it.
+    """Store the value of an op for the ops after it, with a warning if it has settings of a table.
 
     Raises:
         InvalidRequestError: Python cannot pickle the value.
     """
+    metadata = {**(context.definition_metadata or {}), **(context.output_metadata or {})}
+    if settings := [key for key in metadata if is_setting(key)]:
+        context.log.warning(
+            f"{compat.output_name(context)} belongs to no asset, so no table is written, and its "
+            f"metadata {', '.join(settings)} have no effect; make the op an asset, or leave them "
+            "out"
+        )
     instance = compat.instance_of(context)
     if instance is None:
         context.log.info(

@@ -160,7 +160,7 @@ def added_places(context: dg.OutputContext, place: str) -> Iterator[tuple[str, M
     partitions = context.asset_partition_keys if context.has_asset_partitions else []
     for partition in (*partitions, None):
         added = compat.added_metadata(context, partition)
-        settings = {key: value for key, value in added.items() if _is_setting(key)}
+        settings = {key: value for key, value in added.items() if is_setting(key)}
         if settings and partition is not None and len(partitions) > 1:
             raise InvalidRequestError(
                 f"{place} for partition {partition} have the key {next(iter(settings))!r}, and the "
@@ -170,7 +170,8 @@ def added_places(context: dg.OutputContext, place: str) -> Iterator[tuple[str, M
         yield place, settings
 
 
-def _is_setting(key: str) -> bool:
+def is_setting(key: str) -> bool:
+    """Whether a metadata key is meant to decide how an output is written."""
     return key in OUTPUT_KEYS or (key.startswith("delta/") and not key.startswith(READ_NAMES))
 
 
