@@ -63,6 +63,16 @@ def observed(result: dg.ExecuteInProcessResult) -> dg.AssetObservation:
     return event.asset_observation_data.asset_observation
 
 
+@pytest.mark.full
+def test_a_table_that_the_config_names_twice_is_maintained_once(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    job = build_maintenance_job([small_files(tmp_path, "busy")])
+    config = maintenance_config(["busy", "busy"], operations=["optimize"])
+    result = job.execute_in_process(instance=instance, run_config=config)
+    assert str(observed(result).description).startswith("Compacted 4 files")
+
+
 def test_the_sensor_requests_a_run_only_if_there_is_work(
     tmp_path: Path, instance: dg.DagsterInstance
 ) -> None:

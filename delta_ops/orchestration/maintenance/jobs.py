@@ -153,7 +153,7 @@ class _JobTables:
         return f"{', '.join(names[:10])}{more}"
 
     def chosen_tables(self, config: MaintenanceSettings) -> list[TableRef]:
-        """The tables of a run.
+        """The tables of a run, each once.
 
         Raises:
             Failure: The config names an unknown table.
@@ -165,7 +165,8 @@ class _JobTables:
                     f"there is no table {name!r}; choose from {', '.join(self.by_name)}",
                     allow_retries=False,
                 )
-        return [self.by_name[name] for name in (named if config.names_tables else self.by_name)]
+        names = dict.fromkeys(named) if config.names_tables else self.by_name
+        return [self.by_name[name] for name in names]
 
     def due_work(self, table: TableRef, log: DeltaLog, *, is_named: bool) -> Due:
         """Find the due operations of a table, and the policy that decides.
