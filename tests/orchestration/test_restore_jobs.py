@@ -9,6 +9,7 @@ from typing import Any
 
 import dagster as dg
 import pytest
+from pydantic import ValidationError
 
 from delta_ops import DeltaLog
 from delta_ops.clock import system_clock
@@ -21,7 +22,12 @@ from delta_ops.orchestration import (
 )
 from delta_ops.orchestration.commits.commit_cursor import TableCursor
 from delta_ops.orchestration.commits.unreported_commits import find_unreported_commits
-from delta_ops.orchestration.maintenance.restore_jobs import REPAIR_OP, RESTORE_OP, REVERT_OP
+from delta_ops.orchestration.maintenance.restore_jobs import (
+    REPAIR_OP,
+    RESTORE_OP,
+    REVERT_OP,
+    RestoreConfig,
+)
 from delta_ops.protocol.actions import CommitInfo
 from tests.maintenance.restored_tables import commit, history, ids, write
 
@@ -47,6 +53,12 @@ def run(
         for event in result.all_events
         if event.is_asset_observation or event.is_step_materialization
     ]
+
+
+@pytest.mark.parametrize("seconds", [-1, float("inf"), float("nan")])
+def test_a_timeout_that_is_no_time_is_refused(seconds: float) -> None:
+    with pytest.raises(ValidationError, match="timeout_s"):
+        RestoreConfig(table="t", version=0, timeout_s=seconds)
 
 
 def test_a_restore_materializes_the_table(log: DeltaLog, instance: dg.DagsterInstance) -> None:

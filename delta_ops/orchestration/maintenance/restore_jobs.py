@@ -57,7 +57,8 @@ class _BringBackConfig(StrictConfig):
     timeout_s: float = Field(
         default=0.0,
         ge=0,
-        description="Seconds to retry if other writers commit first; 0: no retry.",
+        le=604_800,
+        description="Seconds to retry if other writers commit first, at most a week; 0: no retry.",
     )
     vacuum_was_killed: bool = Field(
         default=False,
