@@ -98,7 +98,7 @@ def measure_case(case: Case, rounds: int) -> tuple[float, float]:
 
 
 def import_program() -> str:
-    return "import delta_ops.arrow"
+    return "from delta_ops.arrow import *"
 
 
 def arrow_cases(folder: Path) -> Iterator[Case]:
@@ -107,7 +107,7 @@ def arrow_cases(folder: Path) -> Iterator[Case]:
         call=lambda: subprocess.run([sys.executable, "-c", import_program()], check=True),
         replaced=sys.modules[__name__],
         attribute="import_program",
-        by=lambda: "import delta_ops.arrow, pyarrow.acero",
+        by=lambda: "from delta_ops.arrow import *; import pyarrow.acero",
     )
     many, work = folder / "many", folder / "work"
     fill(many)

@@ -1,4 +1,7 @@
-"""Late imports: import packages on first use, and make forks wait for such imports.
+"""Late imports: import modules on first use, and make forks wait for such imports.
+
+`late_names` makes the public names of a package load on first access, so that a caller of
+`from delta_ops import DeltaLog` imports what reads need, and not what writes need.
 
 Python locks a module during its import. A child process forked meanwhile inherits the lock, but not
 the thread that would release it: it waits forever when it imports the same module. A fork therefore
@@ -13,9 +16,12 @@ from __future__ import annotations
 import concurrent.futures.thread  # noqa: F401
 import logging  # noqa: F401
 import os
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from importlib import import_module
+from types import ModuleType
 
 _LONGEST_WAIT_S = 10
 """Then the process forks anyway, since an import may itself wait for the forking thread."""
@@ -27,8 +33,11 @@ _importing: set[int] = set()
 
 @contextmanager
 def importing() -> Iterator[None]:
-    """Make forks wait while the block imports a package; not reentrant."""
+    """Make forks wait while the block imports modules."""
     this_thread = threading.get_ident()
+    if this_thread in _importing:  # an import within an import
+        yield
+        return
     with _changed:
         _importing.add(this_thread)
     try:
@@ -37,6 +46,52 @@ def importing() -> Iterator[None]:
         with _changed:
             _importing.discard(this_thread)
             _changed.notify_all()
+
+
+def late_names(package: str, names_by_module: Mapping[str, Iterable[str]]) -> None:
+    """Make public names of a package load their modules on first access (PEP 562).
+
+    For type checkers, the package imports the same names under `TYPE_CHECKING`.
+
+    Args:
+        names_by_module: Names under the package itself are submodules.
+    """
+    module = sys.modules[package]
+    module.__class__ = _LatePackage
+    vars(module)["_modules_by_name"] = {
+        name: each for each, names in names_by_module.items() for name in names
+    }
+
+
+class _LatePackage(ModuleType):
+    """A package whose public names load on first access, and then are plain attributes."""
+
+    _modules_by_name: Mapping[str, str]
+
+    def __getattr__(self, name: str) -> object:
+        """Import a public name."""
+        module = self._modules_by_name.get(name)
+        if module is None:
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        with importing():
+            if module == self.__name__:
+                return import_module(f"{module}.{name}")
+            value: object = getattr(import_module(module), name)
+        return vars(self).setdefault(name, value)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Set an attribute, but not a submodule in the place of a public name.
+
+        The import of `delta_ops.maintenance.optimize.act` sets its package as the attribute
+        `optimize` of `delta_ops.maintenance`; `optimize` is the function there.
+        """
+        is_submodule = self._modules_by_name.get(name, self.__name__) == self.__name__
+        if is_submodule or not isinstance(value, ModuleType):
+            super().__setattr__(name, value)
+
+    def __dir__(self) -> list[str]:
+        """All names; late names are listed before they load."""
+        return sorted({*super().__dir__(), *self._modules_by_name})
 
 
 def _await_imports() -> None:

@@ -34,17 +34,54 @@ def printed(code: str, *arguments: str) -> str:
 
 
 def test_an_import_brings_no_spark_dagster_pandas_or_sql() -> None:
-    modules = (
-        "delta_ops",
-        "delta_ops.arrow",
-        "delta_ops.ddl",
-        "delta_ops.maintenance",
-        "delta_ops.pipes",
-        "delta_ops.cli.entry",
-    )
+    packages = ("delta_ops", *(f"delta_ops.{name}" for name in ("arrow", "ddl", "maintenance")))
+    code = "\n".join(f"from {name} import *" for name in packages)
+    commands = "from delta_ops.cli.main import cli\nlist(cli.commands.values())"
     heavy = ("pyspark", "dagster", "pandas", "sqlglot")
-    code = f"import sys, {', '.join(modules)}; print([m for m in {heavy} if m in sys.modules])"
-    assert printed(code).strip() == "[]"
+    shown = f"import sys\nprint([m for m in {heavy} if m in sys.modules])"
+    assert printed(f"import delta_ops.pipes\n{code}\n{commands}\n{shown}").strip() == "[]"
+
+
+IMPORTS = {
+    "import delta_ops": (10, 270),
+    "from delta_ops import DeltaLog": (150, 470),
+    "from delta_ops.arrow import to_table": (195, 520),
+    "from delta_ops import begin": (245, 570),
+    "from delta_ops.arrow import delete, merge, update, write": (310, 640),
+}
+"""Most modules of delta_ops, and of all packages, that are imported after each statement."""
+UNUSED = {
+    "import delta_ops": {"delta_ops.log", "delta_ops.protocol", "pyarrow.compute"},
+    "from delta_ops import DeltaLog": {"delta_ops.transaction", "delta_ops.events", "tempfile"},
+    "from delta_ops.arrow import to_table": {"delta_ops.transaction", "delta_ops.arrow.dml"},
+}
+NEVER = ("pyarrow.dataset", "pyarrow.pandas_compat", "fsspec", "asyncio", "http", "email")
+
+
+def test_a_name_imports_what_it_needs() -> None:
+    code = f"""
+import sys
+for statement in {list(IMPORTS)}:
+    exec(statement)
+    own = [name for name in sys.modules if name.partition(".")[0] == "delta_ops"]
+    unused = set({UNUSED}.get(statement, ())) | set({NEVER})
+    print(len(own), len(sys.modules), sorted(unused & sys.modules.keys()))
+"""
+    for (statement, most), line in zip(IMPORTS.items(), printed(code).splitlines(), strict=True):
+        own, total, unused = line.split(" ", 2)
+        assert (int(own) <= most[0], int(total) <= most[1], unused) == (True, True, "[]"), statement
+
+
+def test_the_command_that_shows_a_table_imports_no_engine(tmp_path: Path) -> None:
+    da.write(tmp_path, pa.table({"id": [1]}))
+    code = """
+import sys
+from delta_ops.cli.main import cli
+cli(["show", sys.argv[1]], standalone_mode=False)
+rooms = {name.split(".")[1] for name in sys.modules if name.startswith("delta_ops.")}
+print(sorted(rooms & {"arrow", "maintenance", "transaction", "versioning"}))
+"""
+    assert printed(code, str(tmp_path)).splitlines()[-1] == "[]"
 
 
 USES = """
@@ -102,9 +139,20 @@ def test_pandas_is_not_imported_where_no_frame_is_passed(tmp_path: Path) -> None
     assert printed(USES, str(tmp_path), str(tmp_path / "rows.arrow")) == ""
 
 
-def test_importing_what_is_for_dagster_starts_no_spark() -> None:
-    modules = "delta_ops.orchestration, delta_ops.components"
-    assert printed(f"import sys, {modules}; print('pyspark' in sys.modules)").strip() == "False"
+def test_a_name_for_dagster_imports_what_it_needs() -> None:
+    unused = {
+        "import delta_ops.orchestration": {"delta_ops.log", "delta_ops.maintenance"},
+        "from delta_ops.orchestration import TableRef": {"delta_ops.arrow", "delta_ops.spark"},
+        "from delta_ops.orchestration import *": {"pyspark", "pandas", "polars", "dagster_pyspark"},
+        "from delta_ops.components import *": {"pyspark", "pandas", "polars", "dagster_pyspark"},
+    }
+    code = f"""
+import sys
+for statement, unused in {unused}.items():
+    exec(statement)
+    print(sorted(unused & sys.modules.keys()))
+"""
+    assert printed(code).splitlines() == ["[]"] * len(unused)
 
 
 def test_without_its_extra_a_package_says_what_to_install() -> None:

@@ -125,7 +125,7 @@ def is_public(module: str, user: str) -> bool:
 
 def is_registered(names: set[str], user: str) -> bool:
     if user == "delta_ops.cli.main":
-        return all(name.endswith("_command") for name in names)
+        return all(name.endswith("_command") for name in names if name)
     return user in BY_DESIGN
 
 

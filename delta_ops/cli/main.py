@@ -12,49 +12,14 @@ first, then the options that many commands share, and ends with an example.
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import click
 
-from delta_ops.cli.alter import alter_command
-from delta_ops.cli.health import health_command
-from delta_ops.cli.indexes import index_command
-from delta_ops.cli.log import (
-    backfill_statistics_command,
-    checkpoint_command,
-    clean_up_log_command,
-    compact_log_command,
-    scan_cache_command,
-)
-from delta_ops.cli.maintain import maintain_command
-from delta_ops.cli.operation_command import operation_command
-from delta_ops.cli.optimize import optimize_command
-from delta_ops.cli.properties import properties_command
 from delta_ops.cli.render import Group, report_errors
-from delta_ops.cli.restore import repair_command, restore_command, revert_command
-from delta_ops.cli.rows import (
-    changes_command,
-    count_command,
-    diff_command,
-    head_command,
-    schema_command,
-)
-from delta_ops.cli.show import (
-    advise_command,
-    files_command,
-    history_command,
-    plan_command,
-    show_command,
-)
-from delta_ops.cli.tables import clone_command, convert_command, drop_command, manifest_command
-from delta_ops.cli.vacuum import vacuum_command
-from delta_ops.cli.versioning.publish import publish_command
-from delta_ops.cli.versioning.refs import branch_command, refs_command, tag_command
-from delta_ops.cli.versioning.releases import release_command
-from delta_ops.cli.versioning.sessions import session_command
-from delta_ops.maintenance.registry import OPERATIONS
 from delta_ops.option_words import Surface, speaking
 
 _PACKAGES = (
@@ -69,6 +34,94 @@ _PACKAGES = (
     "polars",
     "zarr",
 )
+
+
+_COMMANDS_BY_MODULE: Mapping[str, Sequence[str]] = {
+    "delta_ops.cli.alter": ["alter_command"],
+    "delta_ops.cli.health": ["health_command"],
+    "delta_ops.cli.indexes": ["index_command"],
+    "delta_ops.cli.log": [
+        "backfill_statistics_command",
+        "checkpoint_command",
+        "clean_up_log_command",
+        "compact_log_command",
+        "scan_cache_command",
+    ],
+    "delta_ops.cli.maintain": ["maintain_command"],
+    "delta_ops.cli.optimize": ["advise_command", "optimize_command"],
+    "delta_ops.cli.properties": ["properties_command"],
+    "delta_ops.cli.restore": ["repair_command", "restore_command", "revert_command"],
+    "delta_ops.cli.rows": [
+        "changes_command",
+        "count_command",
+        "diff_command",
+        "head_command",
+        "plan_command",
+        "schema_command",
+    ],
+    "delta_ops.cli.show": ["files_command", "history_command", "show_command"],
+    "delta_ops.cli.tables": [
+        "clone_command",
+        "convert_command",
+        "drop_command",
+        "manifest_command",
+    ],
+    "delta_ops.cli.vacuum": ["vacuum_command"],
+    "delta_ops.cli.versioning.publish": ["publish_command"],
+    "delta_ops.cli.versioning.refs": ["branch_command", "refs_command", "tag_command"],
+    "delta_ops.cli.versioning.releases": ["release_command"],
+    "delta_ops.cli.versioning.sessions": ["session_command"],
+}
+"""The modules of commands, which a call of the command imports."""
+_MODULES = {
+    name.removesuffix("_command").replace("_", "-"): module
+    for module, names in _COMMANDS_BY_MODULE.items()
+    for name in names
+}
+
+
+class _LateCommands(MutableMapping[str, click.Command]):
+    """The commands by name; a call imports the modules of its command only."""
+
+    def __init__(self) -> None:
+        self._loaded: dict[str, click.Command] = {}
+
+    def __getitem__(self, name: str) -> click.Command:
+        if name not in self._loaded:
+            command = _load_command(name)
+            complete_help(command, name)
+            self._loaded[name] = command
+        return self._loaded[name]
+
+    def __setitem__(self, name: str, command: click.Command) -> None:
+        self._loaded[name] = command
+
+    def __delitem__(self, name: str) -> None:
+        del self._loaded[name]
+
+    def __iter__(self) -> Iterator[str]:
+        from delta_ops.maintenance.registry import OPERATIONS  # imports all of maintenance
+
+        operations = (entry.command for entry in OPERATIONS)
+        return iter(dict.fromkeys((*_MODULES, *operations, *self._loaded)))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def _load_command(name: str) -> click.Command:
+    """Import the module of a command, or build the command of an operation without a module."""
+    if name in _MODULES:
+        module = import_module(_MODULES[name])
+        command: click.Command = getattr(module, f"{name.replace('-', '_')}_command")
+        return command
+    from delta_ops.cli.operation_command import operation_command  # both import maintenance
+    from delta_ops.maintenance.registry import OPERATIONS
+
+    for entry in OPERATIONS:
+        if entry.command == name:
+            return operation_command(entry)
+    raise KeyError(name)
 
 
 class _Commands(Group):
@@ -267,6 +320,7 @@ def _rank(parameter: Any) -> int:
 
 @click.group(
     cls=_Commands,
+    commands=_LateCommands(),
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )
 @click.option("--version", is_flag=True, help="Show the version and exit.")
@@ -275,48 +329,3 @@ def _rank(parameter: Any) -> int:
 )
 def cli(**_options: bool) -> None:
     """Inspect and maintain Delta tables. TABLE is a local path or a URI."""
-
-
-for _command in (
-    show_command,
-    history_command,
-    files_command,
-    plan_command,
-    head_command,
-    count_command,
-    schema_command,
-    changes_command,
-    diff_command,
-    properties_command,
-    alter_command,
-    index_command,
-    tag_command,
-    branch_command,
-    publish_command,
-    session_command,
-    release_command,
-    refs_command,
-    convert_command,
-    clone_command,
-    manifest_command,
-    drop_command,
-    checkpoint_command,
-    scan_cache_command,
-    advise_command,
-    optimize_command,
-    vacuum_command,
-    clean_up_log_command,
-    compact_log_command,
-    backfill_statistics_command,
-    restore_command,
-    revert_command,
-    repair_command,
-    health_command,
-    maintain_command,
-):
-    cli.add_command(_command)
-for _entry in OPERATIONS:
-    if _entry.command not in cli.commands:
-        cli.add_command(operation_command(_entry))
-for _name, _each in cli.commands.items():
-    complete_help(_each, _name)

@@ -1,9 +1,9 @@
-"""The command `optimize`: compacts small files, lays rows out, and purges deleted rows."""
+"""The commands that lay rows out: `optimize`, also its purge of deleted rows, and `advise`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import click
@@ -20,10 +20,19 @@ from delta_ops.cli.options import (
     target_size_option,
     where_option,
 )
-from delta_ops.cli.render import command_error, is_terminal, progress, say, show_result, show_rows
+from delta_ops.cli.render import (
+    command_error,
+    is_terminal,
+    progress,
+    say,
+    show_fields,
+    show_json,
+    show_result,
+    show_rows,
+)
 from delta_ops.events import OnEvent
 from delta_ops.log import DeltaLog
-from delta_ops.maintenance import OptimizePlan, OptimizeResult, optimize, purge
+from delta_ops.maintenance import OptimizePlan, OptimizeResult, advise, optimize, purge
 from delta_ops.maintenance.optimize.estimate import Estimate
 from delta_ops.maintenance.optimize.operation import OPTIMIZE
 from delta_ops.protocol.predicate import Predicate
@@ -316,3 +325,28 @@ def _files_text(groups: Sequence[RewriteGroup]) -> str:
     num_files = sum(len(group.files) for group in groups)
     size = size_text(sum(group.size_bytes for group in groups))
     return f"{count_text(num_files, 'file')} ({size})"
+
+
+@click.command("advise")
+@table_argument
+@json_option
+def advise_command(table: str, storage_options: dict[str, Any], as_json: bool) -> None:
+    """Recommend columns to order the table by, from its recorded reads; changes nothing."""
+    advice = advise(open_table(table, storage_options))
+    if as_json:
+        show_json(asdict(advice))
+        return
+    show_fields(
+        {
+            "table": advice.table,
+            "version": advice.version,
+            "recorded reads": advice.num_reads,
+            "left out": advice.num_left_out,
+            "files now": advice.num_files,
+            "files after": advice.num_files_after,
+            "skipped now": f"{advice.skipped_today:.1%}",
+        }
+    )
+    click.echo()
+    rows = ((", ".join(each.columns), f"{each.skipped:.1%}") for each in advice.layouts)
+    show_rows(("layout", "skipped files"), rows)

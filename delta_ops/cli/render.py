@@ -27,7 +27,7 @@ from copy import copy
 from datetime import UTC, datetime
 from itertools import compress
 from textwrap import fill
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich import box
@@ -43,10 +43,12 @@ from delta_ops.error_texts import escape_unprintable
 from delta_ops.errors import DeltaOpsError
 from delta_ops.events import Event, OnEvent, Progress, ignore
 from delta_ops.log import Snapshot
-from delta_ops.maintenance.operation import OperationEntry, Result
 from delta_ops.protocol.schema.type_text import type_text
 from delta_ops.protocol.values.wide_timestamps import time_text, utc_text
 from delta_ops.units import count_text, size_text
+
+if TYPE_CHECKING:  # commands that only look at a table do not need it
+    from delta_ops.maintenance.operation import OperationEntry, Result
 
 _ISO = re.compile(r"([+-]?\d+-\d\d-\d\d)T(\d\d:\d\d:\d\d)(\.\d+)?(\+00:00)?")
 _NULL = "null"

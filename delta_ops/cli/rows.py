@@ -1,10 +1,11 @@
-"""The commands that read a table's rows: `head`, `count`, `schema`, `changes`, `diff`."""
+"""The commands that read a table's rows: `head`, `count`, `plan`, `schema`, `changes`, `diff`."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -22,11 +23,11 @@ from delta_ops.cli.options import (
     version_options,
     where_option,
 )
-from delta_ops.cli.render import say, show_columns, show_json, show_records
+from delta_ops.cli.render import say, show_columns, show_fields, show_json, show_records, show_rows
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.planning.row_difference import CHANGE
 from delta_ops.protocol.predicate import Predicate
-from delta_ops.units import count_text
+from delta_ops.units import count_text, size_text
 
 
 def _split_columns(
@@ -252,3 +253,50 @@ def _show(
         say(f"{count_text(len(shown), 'row')} without columns")
         return
     show_records(names, [[row[name] for name in names] for row in shown])
+
+
+@click.command("plan")
+@table_argument
+@version_options
+@where_option
+@json_option
+def plan_command(
+    table: str,
+    storage_options: dict[str, Any],
+    version: int | None,
+    timestamp: str | None,
+    ref: str | None,
+    where: Predicate | None,
+    as_json: bool,
+) -> None:
+    """Show how many files a read opens, and which step leaves out the others."""
+    snapshot = open_snapshot(table, storage_options, version, timestamp, ref)
+    plan = da.explain_scan(snapshot, where)
+    num_live, live_bytes = plan.steps[0].num_files, plan.steps[0].size_bytes or 0
+    values = {
+        "table": snapshot.uri,
+        "version": snapshot.version,
+        "condition": plan.condition,
+        "num_files": len(plan),
+        "size_bytes": plan.size_bytes,
+        "max_rows": plan.max_rows,
+        "num_deletion_vectors": plan.num_deletion_vectors,
+    }
+    if as_json:
+        notes = [*plan.notes(), *plan.problems]
+        show_json({**values, "steps": [*map(asdict, plan.steps)], "notes": notes})
+        return
+    shown = {
+        "table": snapshot.uri,
+        "version": snapshot.version,
+        "condition": plan.condition,
+        "files": f"{len(plan):,} of {num_live:,}",
+        "size": f"{size_text(plan.size_bytes or 0)} of {size_text(live_bytes)}",
+        "rows": "unknown" if plan.max_rows is None else f"at most {plan.max_rows:,}",
+        "deletion vectors": f"{plan.num_deletion_vectors:,}" if plan.num_deletion_vectors else None,
+    }
+    show_fields({name: value for name, value in shown.items() if value is not None})
+    click.echo()
+    show_rows(("step", "files", "size"), plan.rows(), whole=("files", "size"))
+    for note in (*plan.notes(), *plan.problems):
+        say(note)

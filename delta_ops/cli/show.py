@@ -1,16 +1,14 @@
-"""The commands that look at a table: `show`, `history`, `files`, `advise`."""
+"""The commands that look at a table: `show`, `history`, `files`."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
 from itertools import islice
 from typing import Any
 
 import click
 
-from delta_ops.arrow import explain_scan
 from delta_ops.cli.options import (
     json_option,
     open_snapshot,
@@ -23,7 +21,6 @@ from delta_ops.cli.render import (
     is_terminal,
     make_printable,
     moment_text,
-    say,
     show_columns,
     show_fields,
     show_json,
@@ -31,7 +28,6 @@ from delta_ops.cli.render import (
 )
 from delta_ops.log import HistoryEntry, plan_scan
 from delta_ops.log.commit_metrics import files_text, rows_text
-from delta_ops.maintenance import advise
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.values.wide_timestamps import utc_text
 from delta_ops.units import size_text
@@ -167,78 +163,6 @@ def files_command(
         whole=("size", "rows", "modified"),
         cut=("path", "partition"),
     )
-
-
-@click.command("plan")
-@table_argument
-@version_options
-@where_option
-@json_option
-def plan_command(
-    table: str,
-    storage_options: dict[str, Any],
-    version: int | None,
-    timestamp: str | None,
-    ref: str | None,
-    where: Predicate | None,
-    as_json: bool,
-) -> None:
-    """Show how many files a read opens, and which step leaves out the others."""
-    snapshot = open_snapshot(table, storage_options, version, timestamp, ref)
-    plan = explain_scan(snapshot, where)
-    num_live, live_bytes = plan.steps[0].num_files, plan.steps[0].size_bytes or 0
-    values = {
-        "table": snapshot.uri,
-        "version": snapshot.version,
-        "condition": plan.condition,
-        "num_files": len(plan),
-        "size_bytes": plan.size_bytes,
-        "max_rows": plan.max_rows,
-        "num_deletion_vectors": plan.num_deletion_vectors,
-    }
-    if as_json:
-        notes = [*plan.notes(), *plan.problems]
-        show_json({**values, "steps": [*map(asdict, plan.steps)], "notes": notes})
-        return
-    shown = {
-        "table": snapshot.uri,
-        "version": snapshot.version,
-        "condition": plan.condition,
-        "files": f"{len(plan):,} of {num_live:,}",
-        "size": f"{size_text(plan.size_bytes or 0)} of {size_text(live_bytes)}",
-        "rows": "unknown" if plan.max_rows is None else f"at most {plan.max_rows:,}",
-        "deletion vectors": f"{plan.num_deletion_vectors:,}" if plan.num_deletion_vectors else None,
-    }
-    show_fields({name: value for name, value in shown.items() if value is not None})
-    click.echo()
-    show_rows(("step", "files", "size"), plan.rows(), whole=("files", "size"))
-    for note in (*plan.notes(), *plan.problems):
-        say(note)
-
-
-@click.command("advise")
-@table_argument
-@json_option
-def advise_command(table: str, storage_options: dict[str, Any], as_json: bool) -> None:
-    """Recommend columns to order the table by, from its recorded reads; changes nothing."""
-    advice = advise(open_table(table, storage_options))
-    if as_json:
-        show_json(asdict(advice))
-        return
-    show_fields(
-        {
-            "table": advice.table,
-            "version": advice.version,
-            "recorded reads": advice.num_reads,
-            "left out": advice.num_left_out,
-            "files now": advice.num_files,
-            "files after": advice.num_files_after,
-            "skipped now": f"{advice.skipped_today:.1%}",
-        }
-    )
-    click.echo()
-    rows = ((", ".join(each.columns), f"{each.skipped:.1%}") for each in advice.layouts)
-    show_rows(("layout", "skipped files"), rows)
 
 
 def _file_row(row: Mapping[str, Any]) -> tuple[Any, ...]:

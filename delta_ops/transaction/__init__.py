@@ -6,22 +6,9 @@ first used.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
-from delta_ops.transaction.commit.hooks import (
-    DEFAULT_HOOKS,
-    Hook,
-    checkpoint_if_due,
-    scan_cache_if_due,
-    write_checksum,
-)
-from delta_ops.transaction.idempotency import Txn
-from delta_ops.transaction.races.conflicts import Conflict
-from delta_ops.transaction.result import CommitResult
-from delta_ops.transaction.rewrite_group import CurveOrder, KeyOrder, RewriteGroup
-from delta_ops.transaction.staging import Staged
-from delta_ops.transaction.transaction import Transaction, begin
+from delta_ops.late_imports import late_names
 
 if TYPE_CHECKING:
     from delta_ops.ddl import (
@@ -39,13 +26,53 @@ if TYPE_CHECKING:
         set_properties,
         set_table_comment,
     )
+    from delta_ops.transaction.commit.hooks import (
+        DEFAULT_HOOKS,
+        Hook,
+        checkpoint_if_due,
+        scan_cache_if_due,
+        write_checksum,
+    )
+    from delta_ops.transaction.idempotency import Txn
+    from delta_ops.transaction.races.conflicts import Conflict
+    from delta_ops.transaction.result import CommitResult
+    from delta_ops.transaction.rewrite_group import CurveOrder, KeyOrder, RewriteGroup
+    from delta_ops.transaction.staging import Staged
+    from delta_ops.transaction.transaction import Transaction, begin
 else:
-
-    def __getattr__(name: str) -> object:
-        """A DDL function, from `delta_ops.ddl`."""
-        if name in __all__:
-            return getattr(import_module("delta_ops.ddl"), name)
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    late_names(
+        __name__,
+        {
+            "delta_ops.ddl": [
+                "NewColumn",
+                "add_columns",
+                "change_type",
+                "cluster_by",
+                "drop_columns",
+                "drop_not_null",
+                "rename_column",
+                "rename_table",
+                "reorder_columns",
+                "set_comment",
+                "set_default",
+                "set_properties",
+                "set_table_comment",
+            ],
+            "delta_ops.transaction.commit.hooks": [
+                "DEFAULT_HOOKS",
+                "Hook",
+                "checkpoint_if_due",
+                "scan_cache_if_due",
+                "write_checksum",
+            ],
+            "delta_ops.transaction.idempotency": ["Txn"],
+            "delta_ops.transaction.races.conflicts": ["Conflict"],
+            "delta_ops.transaction.result": ["CommitResult"],
+            "delta_ops.transaction.rewrite_group": ["CurveOrder", "KeyOrder", "RewriteGroup"],
+            "delta_ops.transaction.staging": ["Staged"],
+            "delta_ops.transaction.transaction": ["Transaction", "begin"],
+        },
+    )
 
 
 __all__ = [

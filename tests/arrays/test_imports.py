@@ -7,7 +7,8 @@ import sys
 
 CODE = """
 import sys
-import delta_ops.arrays, delta_ops.maintenance, delta_ops.arrays.sweep
+import delta_ops.arrays, delta_ops.arrays.sweep
+from delta_ops.maintenance import *
 print([name for name in ("zarr", "numcodecs") if name in sys.modules])
 sys.modules["zarr"] = None
 try:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from delta_ops.protocol.actions import AddFile, FileAction, RemoveFile
@@ -97,6 +96,8 @@ def engine_info() -> str:
 @cache
 def installed_version() -> str | None:
     """The version of this package; None if it is not installed, such as a source checkout."""
+    from importlib.metadata import PackageNotFoundError, version  # imports the package email
+
     try:
         return version(_ENGINE)
     except PackageNotFoundError:
