@@ -18,7 +18,7 @@ import logging  # noqa: F401
 import os
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from types import ModuleType
@@ -88,6 +88,10 @@ class _LatePackage(ModuleType):
         is_submodule = self._modules_by_name.get(name, self.__name__) == self.__name__
         if is_submodule or not isinstance(value, ModuleType):
             super().__setattr__(name, value)
+
+    def __reduce__(self) -> tuple[Callable[[str], ModuleType], tuple[str]]:
+        """Pickle the package by its name, as cloudpickle does with modules of the plain type."""
+        return import_module, (self.__name__,)
 
     def __dir__(self) -> list[str]:
         """All names; late names are listed before they load."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import pickle
 import sys
 import threading
 import uuid
@@ -14,6 +15,7 @@ from typing import Any, NamedTuple
 
 import fsspec
 import pytest
+from pyspark import cloudpickle
 
 from delta_ops.late_imports import importing
 from delta_ops.storage import open_storage
@@ -64,6 +66,13 @@ def test_a_package_lists_late_names_and_refuses_others(lake: Any) -> None:
     assert not hasattr(lake, "gone")
     with pytest.raises(AttributeError, match="module 'lake' has no attribute 'missing'"):
         _ = lake.missing
+
+
+def test_a_function_that_uses_a_package_is_pickled(lake: Any) -> None:
+    def sorted_rows() -> Any:
+        return lake.sort()
+
+    assert isinstance(pickle.loads(cloudpickle.dumps(sorted_rows))(), lake.Rows)
 
 
 @pytest.mark.parametrize("package", LATE_PACKAGES)
