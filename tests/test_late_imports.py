@@ -72,7 +72,8 @@ def test_a_function_that_uses_a_package_is_pickled(lake: Any) -> None:
     def sorted_rows() -> Any:
         return lake.sort()
 
-    assert isinstance(pickle.loads(cloudpickle.dumps(sorted_rows))(), lake.Rows)
+    pickled = cloudpickle.dumps(sorted_rows)  # type: ignore[no-untyped-call]
+    assert isinstance(pickle.loads(pickled)(), lake.Rows)
 
 
 @pytest.mark.parametrize("package", LATE_PACKAGES)
