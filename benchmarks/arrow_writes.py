@@ -31,7 +31,7 @@ READ = """
     import pyarrow as pa, pyarrow.parquet as pq, pyarrow.dataset as ds
     reader = lambda: pa.ipc.open_stream(pa.OSFile(sys.argv[1] + '.rows'))
 """
-OURS = f"{READ}\n    import delta_ops.arrow as da"
+OURS = f"{READ}\n    import delta_ops.arrow as da\n    from delta_ops.arrow import *"
 PEER = f"""{READ}
     from deltalake import WriterProperties, write_deltalake
     zstd = WriterProperties(compression='ZSTD')

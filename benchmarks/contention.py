@@ -42,7 +42,7 @@ for _ in range(commits):
 print(json.dumps([seconds, retries]))
 """
 OURS = (
-    "import delta_ops.arrow as da",
+    "import delta_ops.arrow as da\nfrom delta_ops.arrow import write",
     "retries += da.write(table, rows).attempts - 1",
 )
 PEER = (

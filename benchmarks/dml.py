@@ -39,6 +39,7 @@ OURS = """
     from concurrent.futures import ThreadPoolExecutor
     import pyarrow as pa, pyarrow.parquet as pq
     import delta_ops.arrow as da
+    from delta_ops.arrow import *
     from delta_ops import DeltaLog, col, parse_expression
     parse_expression("1")  # imports the parser
     table = sys.argv[1]

@@ -41,6 +41,7 @@ OURS = """
     from datetime import timedelta
     import pyarrow as pa
     import delta_ops.arrow as da
+    from delta_ops.arrow import *
     from delta_ops import DeltaLog, col
     from delta_ops.maintenance import create_checkpoint, vacuum
 """

@@ -27,17 +27,14 @@ import numpy as np
 import pyarrow as pa
 
 import delta_ops.arrow as da
-from benchmarks.open_table import WITHOUT_PANDAS
 from benchmarks.ratios import Ratio, record_ratio
 from delta_ops import DeltaLog, begin, col
 from delta_ops.protocol.predicate import Predicate
 
 COLUMNS = ("item", "customer")
 VALUES = 1_000_000
-CHILD = (
-    WITHOUT_PANDAS
-    + """
-import time, json
+CHILD = """
+import json, sys, time
 path, columns, target = sys.argv[1], sys.argv[2].split(","), int(sys.argv[3])
 {imports}
 started = time.perf_counter()
@@ -47,7 +44,6 @@ with open("/proc/self/status") as status:
     peak = next(line.split()[1] for line in status if line.startswith("VmHWM"))
 print(json.dumps([took, int(peak) // 1024]))
 """
-)
 OURS = "from delta_ops.maintenance import optimize"
 PEER = "from deltalake import DeltaTable"
 WORK = {

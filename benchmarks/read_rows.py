@@ -37,6 +37,7 @@ COMMITS = 10
 OURS = """
     import pyarrow as pa
     import delta_ops.arrow as da
+    from delta_ops.arrow import *
     from delta_ops import DeltaLog, col
     log = DeltaLog(sys.argv[1])
 """

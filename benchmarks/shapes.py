@@ -51,7 +51,11 @@ with open("/proc/self/status") as status:
     peak = next(line.split()[1] for line in status if line.startswith("VmHWM"))
 print(json.dumps([took, cpu, int(peak) / 1024]))
 """
-OURS = "import delta_ops.arrow as da\nfrom delta_ops.maintenance import optimize, vacuum"
+OURS = """
+import delta_ops.arrow as da
+from delta_ops.arrow import *
+from delta_ops.maintenance import optimize, vacuum
+"""
 PEER = "from deltalake import DeltaTable, write_deltalake"
 PLAIN = """
 import pyarrow.parquet as pq
