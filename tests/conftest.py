@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import sys
+import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
@@ -62,10 +63,10 @@ _LONGEST = (
 TIME_ZONE = "spark.sql.session.timeZone"
 # All JVMs of the tests, also of steps and clusters.
 os.environ.setdefault("JAVA_TOOL_OPTIONS", java_options())
-# Folders of tests, in memory, since a disk would wait for each of thousands of small files. To have
-# them on the disk, set the variable.
-if _PLACE := place_in_memory(1 << 32):
-    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_PLACE))
+# Folders of tests are in memory, since a disk would wait for each of thousands of small files. To
+# have them on the disk, set TMPDIR.
+if "TMPDIR" not in os.environ and (_place := place_in_memory(1 << 32)):
+    tempfile.tempdir = str(_place)
 _REPORTED = "reported"
 _STARTED = pytest.StashKey[float]()
 

@@ -82,7 +82,7 @@ def figures(log: DeltaLog) -> tuple[int, int, int]:
 @pytest.fixture
 def disk_path() -> Iterator[Path]:
     """A folder on the disk, since the limit covers files in memory, too."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
         yield Path(folder)
 
 
