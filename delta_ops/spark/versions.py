@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyspark
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, SparkSession, types
+from pyspark.sql import Column, DataFrame, Observation, SparkSession, types
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.serializers import ArrowStreamSerializer
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
@@ -145,6 +145,8 @@ def arrow_of(rows: DataFrame) -> pa.Table:
 def frame_of_arrow(spark: SparkSession, table: pa.Table) -> DataFrame:
     """A DataFrame with the rows of a table; PySpark 3.5 takes only pandas for this."""
     schema = from_arrow_schema(table.schema, prefer_timestamp_ntz=True)
+    if is_connect(spark):
+        table = table.combine_chunks()  # Spark 4.0.0 ignores later batches (SPARK-53342)
     if VERSION >= (4, 0):
         return spark.createDataFrame(table, schema)
     session: Any = spark
@@ -159,6 +161,22 @@ def frame_of_arrow(spark: SparkSession, table: pa.Table) -> DataFrame:
     return DataFrame(
         jvm.PythonSQLUtils.toDataFrame(sent, schema.json(), session._jsparkSession), spark
     )
+
+
+def figures_of(observed: Observation, table: str) -> Mapping[str, Any]:
+    """The observed figures of a write; Spark Connect before 4.2 may lose them (SPARK-54279).
+
+    Raises:
+        InvalidRequestError: They are lost, so it is unknown whether rows break a rule.
+    """
+    found: Mapping[str, Any] = observed.get
+    if not found:
+        raise InvalidRequestError(
+            f"{table}: the server of Spark Connect lost the figures of the write, so the rows "
+            "could not be checked, and nothing was committed; write again, or use a server of "
+            "Spark 4.2 or later"
+        )
+    return found
 
 
 def thread_target(spark: SparkSession, call: Callable[_P, _T]) -> Callable[_P, _T]:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import pyarrow as pa
 import pyspark
 import pytest
 from pyspark.errors import AnalysisException
@@ -19,6 +22,8 @@ from delta_ops.spark.session.session import why_too_new
 from delta_ops.spark.versions import (
     error_condition,
     error_with_condition,
+    figures_of,
+    frame_of_arrow,
     known_settings,
     reads_paths,
 )
@@ -54,6 +59,25 @@ def test_a_version_is_read_from_its_text(text: str, version: tuple[int, int]) ->
 )
 def test_sql_reads_paths_since_3_5_3(version: str, is_read: bool) -> None:
     assert reads_paths(version) is is_read
+
+
+def test_a_server_of_spark_connect_gets_one_batch_as_it_may_ignore_the_others() -> None:
+    class Client:
+        __module__ = "pyspark.sql.connect.session"
+
+        def createDataFrame(self, table: pa.Table, _schema: object) -> pa.Table:  # noqa: N802
+            return table
+
+    client: Any = Client()
+    sent: Any = frame_of_arrow(client, pa.table({"n": pa.chunked_array([[1], [2], [3]])}))
+    (batch,) = sent.to_batches()
+    assert batch.column("n").to_pylist() == [1, 2, 3]
+
+
+def test_figures_that_a_server_lost_are_an_error() -> None:
+    lost: Any = SimpleNamespace(get={})
+    with pytest.raises(InvalidRequestError, match=r"^t: .*nothing was committed"):
+        figures_of(lost, "t")
 
 
 @pytest.mark.parametrize(

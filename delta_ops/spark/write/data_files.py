@@ -47,7 +47,7 @@ from delta_ops.spark.session import jobs
 from delta_ops.spark.session.failures import translating_failures
 from delta_ops.spark.session.progress import OnTasks, tasks_reporter
 from delta_ops.spark.session.session import is_one_process, overriding
-from delta_ops.spark.versions import known_settings
+from delta_ops.spark.versions import figures_of, known_settings
 from delta_ops.spark.write.bloom_filters import bloom_filter_options
 from delta_ops.spark.write.commit_protocol import ProtocolUnavailableError, write_parquet
 from delta_ops.spark.write.optimized_write import gather_partitions, settings_of
@@ -301,7 +301,7 @@ def _observe(
     aggregates = [each.alias(name) for name, each in figures.items()]
 
     def judge() -> Mapping[str, Any]:
-        found = observed.get
+        found = figures_of(observed, target.storage.uri)
         validate_counts(checks, found, target.storage.uri)
         return {name: found[name] for name in figures}
 
@@ -340,7 +340,7 @@ def _write_by_listing(job: _Job) -> _Found:
     )
     writer = _writer(job, rows)
     jobs.run(spark, lambda: writer.parquet(place), job.on_tasks)
-    num_rows = None if observed is None else int(observed.get["rows"])
+    num_rows = None if observed is None else int(figures_of(observed, storage.uri)["rows"])
     return _Found(_list_files(storage, job.place), num_rows)
 
 
