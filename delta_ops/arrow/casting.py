@@ -50,14 +50,19 @@ def plan_fit(source: pa.Schema, wanted: pa.Schema, table: str) -> Fit:
     Raises:
         InvalidRequestError: The table lacks a column, or a column's type does not fit.
     """
-    convert = plan_fields(list(source), list(wanted), "", _rules(table))
-
-    def convert_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
-        return pa.RecordBatch.from_arrays(convert(batch.columns, len(batch)), schema=wanted)
+    rules, fields = _rules(table), list(wanted)
+    planned = plan_fields(list(source), fields, "", rules)
 
     def fit(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        convert = planned
         if batch.schema != source:
-            _validate_alike(batch.schema, source, table)
+            validate_alike(batch.schema, source, table)
+            # Nested types may differ, such as a struct with its fields in another order.
+            convert = plan_fields(list(batch.schema), fields, "", rules)
+
+        def convert_batch(rows: pa.RecordBatch) -> pa.RecordBatch:
+            return pa.RecordBatch.from_arrays(convert(rows.columns, len(rows)), schema=wanted)
+
         try:
             yield from convert_in_pieces(batch, convert_batch)
         except (pa.ArrowInvalid, pa.ArrowCapacityError) as error:
@@ -68,8 +73,10 @@ def plan_fit(source: pa.Schema, wanted: pa.Schema, table: str) -> Fit:
     return fit
 
 
-def _validate_alike(found: pa.Schema, source: pa.Schema, table: str) -> None:
+def validate_alike(found: pa.Schema, source: pa.Schema, table: str) -> None:
     """Reject a batch that does not have the columns of its stream's schema, in the same order.
+
+    The types of nested columns are not compared.
 
     Raises:
         InvalidRequestError: The columns differ; the message shows both.

@@ -12,7 +12,7 @@ import pyarrow.types as pt
 
 from delta_ops.arrow.acero import evaluate
 from delta_ops.arrow.arrow_data import ArrowData
-from delta_ops.arrow.casting import plan_fit
+from delta_ops.arrow.casting import plan_fit, validate_alike
 from delta_ops.arrow.expressions.evaluation import Rows, field_of
 from delta_ops.arrow.nesting import is_list
 from delta_ops.arrow.row_checks import validate_values
@@ -163,11 +163,13 @@ def load_source(reader: pa.RecordBatchReader, schema: StructType, table: str) ->
         InvalidRequestError: A value does not fit its type.
     """
     wanted = arrow_schema_from_schema(schema)
-    names = wanted.names
-    fit = plan_fit(pa.schema([reader.schema.field(name) for name in names]), wanted, table)
+    names, given = wanted.names, reader.schema
+    fit = plan_fit(pa.schema([given.field(name) for name in names]), wanted, table)
 
     def batches() -> Iterator[pa.RecordBatch]:
         for batch in reader:
+            if batch.schema != given:
+                validate_alike(batch.schema, given, table)
             for fitted in fit(batch.select(names)):
                 validate_values(fitted, table)
                 yield fitted

@@ -39,8 +39,8 @@ class Completion(NamedTuple):
 
     def complete(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Append the missing columns to a batch."""
-        for name, make in self.values.items():
-            batch = batch.append_column(name, make(len(batch)))
+        for field in self.fields:
+            batch = batch.append_column(field, self.values[field.name](len(batch)))
         return batch
 
     def complete_schema(self, schema: pa.Schema) -> pa.Schema:
