@@ -165,3 +165,19 @@ def test_the_difference_is_that_of_multisets(
     expected = [("delete", row) for row in (Counter(old) - Counter(new)).elements()]
     expected += [("insert", row) for row in (Counter(new) - Counter(old)).elements()]
     assert differing(log.snapshot(0), log) == sorted(expected, key=repr)
+
+
+def test_nested_times_that_python_lacks_are_compared(tmp_path: Path) -> None:
+    year_10000 = pa.array([253402300800000000, 253402300800000001]).cast(pa.timestamp("us"))
+    times = pa.ListArray.from_arrays(pa.array([0, 1, 2], pa.int32()), year_10000)
+    da.write(tmp_path / "a", pa.table({"id": [1, 2], "times": times}))
+    da.write(tmp_path / "b", pa.table({"id": [1, 2], "times": times.take(pa.array([0, 0]))}))
+    found = da.diff_rows(tmp_path / "a", tmp_path / "b")
+    assert found["id"].to_pylist() == [2, 2]
+
+
+def test_numbers_that_have_no_common_type_are_refused(tmp_path: Path) -> None:
+    da.write(tmp_path / "a", pa.table({"x": [2**53 + 1]}))
+    da.write(tmp_path / "b", pa.table({"x": [1.0]}))
+    with pytest.raises(InvalidRequestError, match="leave the column out"):
+        da.diff_rows(tmp_path / "a", tmp_path / "b")

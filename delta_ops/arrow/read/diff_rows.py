@@ -63,14 +63,13 @@ def diff_rows(
     rows = _rows(before, after, columns, predicate)
     try:
         schema = pa.unify_schemas([each.schema for each in rows], promote_options="permissive")
+        old_rows, new_rows = (_add_columns(each, schema.remove_metadata()) for each in rows)
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise InvalidRequestError(
             f"{after.uri}: rows of version {before.version} and of version {after.version} cannot "
             f"be compared, because a column has other types ({error}); leave the column out with "
             "columns"
         ) from error
-    schema = schema.remove_metadata()
-    old_rows, new_rows = (_add_columns(each, schema) for each in rows)
     return _difference(old_rows, new_rows)
 
 
@@ -137,7 +136,8 @@ def _keys(rows: pa.Table) -> Iterator[pa.ChunkedArray]:
     """Columns that can be grouped; of nested columns, the text of each value."""
     for column in rows.columns:
         if pa.types.is_nested(column.type) or pa.types.is_null(column.type):
-            texts = [None if value is None else _text(value) for value in column.to_pylist()]
+            plain = column.cast(_number_type(column.type))
+            texts = [None if value is None else _text(value) for value in plain.to_pylist()]
             yield pa.chunked_array([array_of(texts, pa.string())])
         elif isinstance(column.type, pa.BaseExtensionType):
             yield column.cast(column.type.storage_type)
@@ -146,6 +146,22 @@ def _keys(rows: pa.Table) -> Iterator[pa.ChunkedArray]:
             yield pc.if_else(pc.is_nan(column), nan, pc.add(column, zero))
         else:
             yield column
+
+
+def _number_type(data_type: pa.DataType) -> pa.DataType:
+    """The type with integers in the place of times, because Python lacks some of them."""
+    if pa.types.is_struct(data_type):
+        return pa.struct([each.with_type(_number_type(each.type)) for each in data_type])
+    if pa.types.is_map(data_type):
+        key, item = data_type.key_field, data_type.item_field
+        key, item = (each.with_type(_number_type(each.type)) for each in (key, item))
+        return pa.map_(key, item)
+    if pa.types.is_list(data_type):
+        element = data_type.value_field
+        return pa.list_(element.with_type(_number_type(element.type)))
+    if pa.types.is_date(data_type):
+        return pa.int32()
+    return pa.int64() if pa.types.is_timestamp(data_type) else data_type
 
 
 def _text(value: Any) -> str:
