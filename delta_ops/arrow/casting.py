@@ -196,6 +196,9 @@ class _ChangedError(Exception):
 
 def _rules(table: str) -> Rules:
     def leaf(source: pa.DataType, target: pa.DataType, path: str) -> Convert:
+        if isinstance(source, pa.JsonType):
+            convert = leaf(source.storage_type, target, path)
+            return lambda array: convert(array.storage)
         kinds = _kind(source), _kind(target)
         if source.equals(target) and kinds in _CASTS:
             return lambda array: array

@@ -53,8 +53,9 @@ def plan_conversion(source: pa.DataType, target: pa.DataType, path: str, rules: 
             return _keep_dictionary
         return _dictionary(source, target, path, rules)
     if pt.is_run_end_encoded(source):
-        convert = plan_conversion(source.value_type, target, path, rules)
-        return lambda array: convert(pc.run_end_decode(array))
+        value_type = _WITHOUT_VIEWS.get(source.value_type, source.value_type)
+        convert = plan_conversion(value_type, target, path, rules)
+        return lambda array: convert(_decode_runs(array, value_type))
     if pt.is_struct(source) and pt.is_struct(target) and target.num_fields:
         return _struct(source, target, path, rules)
     if pt.is_map(source) and pt.is_map(target):
@@ -233,6 +234,14 @@ def _dictionary(source: pa.DataType, target: pa.DataType, path: str, rules: Rule
     # Decode first, since an unused value of the dictionary need not fit. Arrow's take does not
     # support view types.
     return lambda array: convert(array.dictionary.cast(value_type).take(array.indices))
+
+
+def _decode_runs(array: Any, value_type: pa.DataType) -> pa.Array:
+    """Repeat the value of each run; Arrow does not do so for views."""
+    if array.type.value_type != value_type:
+        plain = pa.RunEndEncodedArray.from_arrays(array.run_ends, array.values.cast(value_type))
+        array = plain.slice(array.offset, len(array))
+    return pc.run_end_decode(array)
 
 
 def _struct(source: pa.DataType, target: pa.DataType, path: str, rules: Rules) -> Convert:

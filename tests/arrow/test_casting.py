@@ -26,6 +26,9 @@ GiB = 2**30
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 INSTANT = pa.timestamp("us", "UTC")
 LOCAL = pa.timestamp("us")
+RUNS_OF_VIEWS = pa.RunEndEncodedArray.from_arrays(
+    pa.array([2, 3], pa.int32()), pa.array(["x", None], pa.string_view())
+)
 
 
 def fitted(argument: pa.Array, target: pa.DataType) -> Any:
@@ -67,6 +70,8 @@ def fitted(argument: pa.Array, target: pa.DataType) -> Any:
         pytest.param(pa.array([b"x"], pa.binary_view()), pa.binary(), id="a view of bytes"),
         pytest.param(pa.array([1, None]).dictionary_encode(), pa.int64(), id="a dictionary"),
         pytest.param(pc.run_end_encode(pa.array(["x", "x"])), pa.string(), id="runs"),
+        pytest.param(RUNS_OF_VIEWS.slice(1), pa.string(), id="a slice of runs of views"),
+        pytest.param(pa.array(["{}", None], pa.json_()), pa.string(), id="JSON"),
         pytest.param(pa.nulls(2), pa.struct([("x", pa.int64())]), id="nothing but nulls"),
     ],
 )

@@ -8,6 +8,7 @@ from datetime import UTC, date, datetime
 from itertools import count
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -183,6 +184,16 @@ def test_times_keep_their_meaning(tmp_path: Path) -> None:
     assert DeltaLog(tmp_path / "local").snapshot().definition.has("timestampNtz")
 
 
+@pytest.mark.parametrize("has_arrow_schema", [False, True])
+def test_strings_that_are_marked_as_json_are_read(tmp_path: Path, has_arrow_schema: bool) -> None:
+    """DuckDB marks its columns of type JSON so."""
+    marked = pa.table({"j": pa.array(["{}", None], pa.json_())})
+    pq.write_table(marked, tmp_path / "a.parquet", store_schema=has_arrow_schema)
+    write(tmp_path / "b.parquet", j=["[1]"])
+    da.convert(tmp_path)
+    assert da.to_table(tmp_path)["j"].to_pylist() == ["{}", None, "[1]"]
+
+
 def damaged(root: Path) -> None:
     (root / "x.parquet").write_bytes(b"PAR1 no")
 
@@ -205,6 +216,11 @@ REFUSED = [
         lambda root: write(root / "x.parquet", at=pa.array([1], pa.timestamp("ns"))),
         "at has times in nanoseconds",
         id="nanoseconds",
+    ),
+    pytest.param(
+        lambda root: write(root / "x.parquet", u=pa.array([uuid4()], pa.uuid())),
+        "u has UUIDs, which Spark cannot read",
+        id="UUIDs",
     ),
     pytest.param(
         lambda root: write(root / "x.parquet", **{"a b": [1]}), "forbid in names", id="a name"

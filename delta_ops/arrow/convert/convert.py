@@ -236,6 +236,7 @@ def _take_in(
         arrow_schema = stored_schema(footer).remove_metadata()
     except ValueError as error:
         raise _read_error(table, file.info.path, error) from error
+    _refuse_uuids(footer, f"{table}: {file.info.path}")
     instants = sorted(set(_legacy_instants(footer)))
     key = arrow_schema.serialize().to_pybytes() + repr(instants).encode()
     if key not in found.known:
@@ -293,6 +294,17 @@ def _legacy_instants(footer: pq.FileMetaData) -> Iterator[str]:
         column = footer.schema.column(number)
         if column.physical_type == "INT96":
             yield column.path.partition(".")[0]
+
+
+def _refuse_uuids(footer: pq.FileMetaData, place: str) -> None:
+    """Reject UUIDs; their Arrow type is that of other bytes of a fixed size."""
+    for number in range(len(footer.schema)):
+        column = footer.schema.column(number)
+        if column.logical_type.type == "UUID":
+            raise InvalidRequestError(
+                f"{place}: column {column.path} has UUIDs, which Spark cannot read; rewrite the "
+                "file with strings"
+            )
 
 
 def _instant_column(column: pa.Field, place: str) -> pa.Field:

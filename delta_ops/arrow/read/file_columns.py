@@ -303,6 +303,9 @@ def _kind(data_type: pa.DataType) -> str:
 def _leaf(source: pa.DataType, target: pa.DataType, path: str) -> Convert:
     if isinstance(source, StoredVariant):
         return plan_variant(source)
+    if isinstance(source, pa.BaseExtensionType):  # such as a string that is marked as JSON
+        convert = _leaf(source.storage_type, target, path)
+        return lambda array: convert(array.storage)
     if source.equals(target):
         return lambda array: array
     if pt.is_null(target):

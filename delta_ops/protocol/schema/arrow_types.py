@@ -98,6 +98,7 @@ _DELTA_TYPES: tuple[tuple[Callable[[pa.DataType], bool], PrimitiveType], ...] = 
     (pt.is_date, DATE),
     (lambda t: pt.is_timestamp(t) and t.tz is not None, TIMESTAMP),
     (lambda t: pt.is_timestamp(t) and t.tz is None, TIMESTAMP_NTZ),
+    (lambda t: isinstance(t, pa.JsonType), STRING),
 )
 """Unsigned integers become the next signed type that holds all values."""
 
