@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 from weakref import WeakSet
 
@@ -11,6 +12,10 @@ from delta_ops.error_texts import first_line
 from delta_ops.errors import InvalidRequestError
 from delta_ops.lazy import lazy
 from delta_ops.protocol.schema.arrow_types import validate_depth
+
+_BATCH_ROWS = 1 << 20
+"""A batch of a caller can have any number of rows. Strings of the table, such as the default of a
+column, would be too large for one array if they were repeated for all of them."""
 
 
 class ArrowData:
@@ -29,6 +34,13 @@ class ArrowData:
         reader = reader_of(self.data)
         validate_depth(reader.schema)
         return reader
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of the reader in batches of at most a million rows."""
+        for batch in self.reader:
+            yield batch.slice(0, _BATCH_ROWS)
+            for start in range(_BATCH_ROWS, len(batch), _BATCH_ROWS):
+                yield batch.slice(start, _BATCH_ROWS)
 
 
 _taken = WeakSet[pa.RecordBatchReader]()

@@ -25,6 +25,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 _MICROSECOND = timedelta(microseconds=1)
 _DECIMAL_BYTES = 16
+_MOST_BYTES = 2**31 - 1
+"""Bytes of the strings of an array, which has 32-bit offsets."""
 
 
 def array_of(values: Iterable[Any], data_type: pa.DataType | None = None) -> pa.Array:
@@ -85,6 +87,20 @@ def numpy_of(values: pa.Array | pa.ChunkedArray) -> npt.NDArray[Any]:
 def empty_table(schema: pa.Schema) -> pa.Table:
     """Return a table without rows."""
     return pa.table([pa.nulls(0, each.type) for each in schema], schema=schema)
+
+
+def repeat(value: pa.Scalar, count: int) -> pa.Array:
+    """Return `pa.repeat(value, count)`, which creates a broken array if the strings are too large.
+
+    Raises:
+        pa.ArrowCapacityError: The strings or bytes have more than 2 GB in total.
+    """
+    is_of_bytes = pt.is_string(value.type) or pt.is_binary(value.type)
+    if is_of_bytes and value.is_valid and value.as_buffer().size * count > _MOST_BYTES:
+        raise pa.ArrowCapacityError(
+            f"{count} times a value of {value.as_buffer().size} bytes is too large for one array"
+        )
+    return pa.repeat(value, count)
 
 
 def integer_array(values: Iterable[int], data_type: pa.DataType | None = None) -> pa.Array:

@@ -1,4 +1,4 @@
-"""Batches that differ from the schema that their reader states."""
+"""Batches of readers: of any number of rows, and unlike the schema that their reader states."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import delta_ops.arrow as da
+from delta_ops.arrow.arrow_data import ArrowData
 from delta_ops.errors import InvalidRequestError
 
 POINT = pa.struct([("x", pa.int64()), ("y", pa.string())])
@@ -53,3 +54,14 @@ def test_a_batch_that_contradicts_the_schema_of_its_reader_is_refused(
 ) -> None:
     with pytest.raises(InvalidRequestError, match=message):
         write_batch(pa.record_batch(batch))
+
+
+@pytest.mark.parametrize(
+    ("num_rows", "expected"),
+    [(0, [0]), (1 << 20, [1 << 20]), (2_500_000, [1 << 20, 1 << 20, 402_848])],
+)
+def test_a_batch_of_many_rows_is_taken_in_parts(num_rows: int, expected: list[int]) -> None:
+    rows = pa.record_batch({"id": pa.arange(0, num_rows)})
+    batches = list(ArrowData(rows).batches())
+    assert list(map(len, batches)) == expected
+    assert pa.Table.from_batches(batches) == pa.table(rows)

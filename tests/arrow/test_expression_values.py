@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from delta_ops import parse_expression
-from delta_ops.arrow.expressions.evaluation import evaluate, rows_of_batch
+from delta_ops.arrow.expressions.evaluation import Rows, evaluate, rows_of_batch
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.expression.resolution import finder_of, resolve_expression, type_of
 from delta_ops.protocol.schema import VOID
@@ -139,3 +139,10 @@ def test_whole_numbers_are_exact_or_refused(text: str, i: int, n: int) -> None:
     elif text != "n % i" or i == 0:
         with pytest.raises(InvalidRequestError):
             outcome(text, [row])
+
+
+def test_a_text_that_is_too_large_for_all_rows_together_is_refused() -> None:
+    text = parse_expression(f"'{'x' * 2**20}'").root
+    rows = Rows(lambda _: pa.nulls(2**11), num_rows=2**11)
+    with pytest.raises(InvalidRequestError, match="too large"):
+        evaluate(resolve_expression(text, finder_of(SCHEMA)), rows)

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from delta_ops.protocol.arrow_values import array_of, numpy_of, scalar
+from delta_ops.protocol.arrow_values import array_of, numpy_of, repeat, scalar
 
 MAY = datetime(2026, 5, 1, 12, 30, 15, 123_456)
 TYPED: list[tuple[pa.DataType, list[Any]]] = [
@@ -151,3 +151,14 @@ def test_an_array_becomes_the_numpy_array_that_pyarrow_makes(values: pa.Array) -
         made, expected = numpy_of(each), each.to_numpy(zero_copy_only=False)
         assert made.dtype == expected.dtype
         np.testing.assert_array_equal(made, expected)
+
+
+@pytest.mark.parametrize("text", ["x" * 2**20, b"x" * 2**20])
+def test_a_string_is_not_repeated_beyond_the_size_of_an_array(text: str | bytes) -> None:
+    with pytest.raises(pa.ArrowCapacityError, match="too large for one array"):
+        repeat(scalar(text), 2**11)
+
+
+@pytest.mark.parametrize("value", ["ab", None, b"", 7, 1.5])
+def test_a_value_is_repeated(value: Any) -> None:
+    assert repeat(scalar(value), 3).equals(pa.array([value] * 3))

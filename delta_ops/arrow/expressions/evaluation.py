@@ -28,7 +28,7 @@ from delta_ops.arrow.expressions.functions import (
 from delta_ops.arrow.nesting import decimal_to_decimal, integer_to_decimal
 from delta_ops.error_texts import first_line
 from delta_ops.errors import InvalidRequestError
-from delta_ops.protocol.arrow_values import FALSE_SCALAR, TRUE_SCALAR, scalar
+from delta_ops.protocol.arrow_values import FALSE_SCALAR, TRUE_SCALAR, repeat, scalar
 from delta_ops.protocol.expression.coercion import FLOATS, INTEGERS
 from delta_ops.protocol.expression.nodes import Call, Case, Cast, Column, Literal, Node, Struct
 from delta_ops.protocol.expression.resolution import type_of
@@ -86,6 +86,11 @@ def evaluate(node: Node, rows: Rows) -> pa.Array:
     """
     try:
         return _evaluate(node, rows)
+    except pa.ArrowCapacityError as error:
+        raise InvalidRequestError(
+            f"The values of an expression are too large ({first_line(error)}); use shorter texts, "
+            "or the Spark engine"
+        ) from error
     except pa.ArrowException as error:
         reason = first_line(error)
         raise InvalidRequestError(
@@ -108,7 +113,7 @@ def _evaluate(node: Node, rows: Rows) -> Any:
         case Column(path):
             return rows.values(path)
         case Literal(value, data_type):
-            return pa.repeat(scalar(value, _arrow_type(data_type)), len(rows))
+            return repeat(scalar(value, _arrow_type(data_type)), len(rows))
         case Cast(operand, data_type, is_exact):
             return _cast(_evaluate(operand, rows), type_of(operand), data_type, is_exact)
         case Case(branches, otherwise):

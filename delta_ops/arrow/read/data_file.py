@@ -33,7 +33,7 @@ from delta_ops.log.deletion_vectors import load_deletion_vector
 from delta_ops.log.outside_files import TableFiles
 from delta_ops.planning.commit_changes import Deleted, Difference
 from delta_ops.protocol.actions import DeletionVector
-from delta_ops.protocol.arrow_values import scalar
+from delta_ops.protocol.arrow_values import repeat, scalar
 from delta_ops.protocol.deletion_vectors import chosen_rows, kept_rows
 
 
@@ -183,7 +183,7 @@ def _join_columns(
     """Combine the file's columns with the values of the log, in the table's order."""
     of_file = iter(columns)
     arrays = [
-        pa.repeat(values[each.name], num_rows) if each.name in values else next(of_file)
+        repeat(values[each.name], num_rows) if each.name in values else next(of_file)
         for each in scan.schema
     ]
     return (

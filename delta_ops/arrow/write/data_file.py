@@ -27,7 +27,7 @@ from delta_ops.arrow.write.stored_names import rename_stored, stored_schema
 from delta_ops.error_texts import first_line
 from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.actions import AddCdcFile, AddFile
-from delta_ops.protocol.arrow_values import empty_table, scalar
+from delta_ops.protocol.arrow_values import empty_table, repeat, scalar
 from delta_ops.protocol.change_data import CHANGE_DATA_DIRECTORY
 from delta_ops.protocol.columns.mapping import physical_path
 from delta_ops.protocol.file_paths import canonical_path, encode_path
@@ -334,7 +334,7 @@ def _append_value(rows: pa.Table, field: StructField, text: str | None) -> pa.Ta
     data_type = arrow_type_from_type(field.data_type)
     value = scalar(parse(text, field.data_type), data_type)
     column = pa.field(field.name, data_type, nullable=field.nullable)
-    return rows.append_column(column, pa.repeat(value, len(rows)))
+    return rows.append_column(column, repeat(value, len(rows)))
 
 
 def discard(storage: Storage, adds: Iterable[AddFile | AddCdcFile]) -> None:

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from delta_ops.arrow.partitioning import fill_empty
 from delta_ops.planning.missing_columns import find_missing
-from delta_ops.protocol.arrow_values import array_of
+from delta_ops.protocol.arrow_values import array_of, repeat
 from delta_ops.protocol.columns.defaults import default_value
 from delta_ops.protocol.columns.identity import (
     Counted,
@@ -80,7 +80,7 @@ class MissingColumns:
             default = array_of([value], arrow_type_from_type(field.data_type))
             if field.name in self._definition.partition_columns:
                 default = fill_empty(default, field)
-            values[field.name] = partial(pa.repeat, default[0])
+            values[field.name] = partial(repeat, default[0])
         schema = self._definition.arrow_schema
         return Completion([schema.field(name) for name in values], values)
 

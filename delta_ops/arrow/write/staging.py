@@ -53,7 +53,7 @@ def schema_of(data: ArrowData, known: StructType) -> StructType:
 def stage_rows(data: ArrowData, target: WriteTarget, rules: Sequence[SourceRule]) -> Staged:
     """See `Engine.write_rows`."""
     missing = MissingColumns(target.definition, target.now_ms, target.table)
-    rows = _fit_batches(data.reader, missing, target.definition, target.table, rules)
+    rows = _fit_batches(data, missing, target.definition, target.table, rules)
     return replace(_stage_batches(target, rows), counted=missing.counted_values())
 
 
@@ -125,26 +125,27 @@ def _may_change(field: pa.Field) -> bool:
 
 
 def _fit_batches(
-    reader: pa.RecordBatchReader,
+    data: ArrowData,
     missing: MissingColumns,
     definition: TableDefinition,
     table: str,
     rules: Sequence[SourceRule],
 ) -> Iterator[pa.RecordBatch]:
     """Yield batches with the table's columns and types, in its order."""
-    if not reader.schema.names:  # such as an empty frame, which is likely a mistake
+    given = data.reader.schema
+    if not given.names:  # such as an empty frame, which is likely a mistake
         raise InvalidRequestError(
             f"{table}: the data have no columns; to write no rows, give data with the table's "
             "columns"
         )
     schema = definition.schema
-    completion = missing.plan(reader.schema.names)
+    completion = missing.plan(given.names)
     generated = GeneratedColumns(definition, table)
-    left_out = generated.left_out(reader.schema.names)
-    completed = completion.complete_schema(reader.schema)
+    left_out = generated.left_out(given.names)
+    completed = completion.complete_schema(given)
     fit = plan_fit(completed, definition.arrow_schema, table)
     conditions = [(to_arrow(resolve(each.predicate, schema), schema), each) for each in rules]
-    for batch in reader:
+    for batch in data.batches():
         for rows in fit(completion.complete(batch)):
             fitted = generated.fill(_stored_rows(rows, definition), left_out)
             validate_values(fitted, table)
