@@ -17,7 +17,7 @@ from delta_ops.arrow.dictionary_columns import batch_of, decode, decode_columns
 from delta_ops.arrow.dml.merge_clauses import PlannedClause, choose_clauses
 from delta_ops.arrow.dml.merge_matching import FileMatches
 from delta_ops.arrow.dml.merge_planning import MergePlan
-from delta_ops.arrow.dml.merge_source import Source, join_chunks, rows_of_source
+from delta_ops.arrow.dml.merge_source import Source, join_chunks, rows_at_once, rows_of_source
 from delta_ops.arrow.expressions.evaluation import Rows, field_of
 from delta_ops.arrow.generated_columns import GeneratedColumns
 from delta_ops.arrow.read.reading import ReadFiles, gather
@@ -32,8 +32,6 @@ from delta_ops.protocol.arrow_values import FALSE_SCALAR, array_of, numpy_of, sc
 from delta_ops.protocol.columns.identity import Counted
 from delta_ops.protocol.row_tracking import tracked_definition, version_column
 from delta_ops.protocol.schema import ColumnPath
-
-_INSERTED_ROWS = 1 << 17
 
 
 class MergedRows:
@@ -58,6 +56,7 @@ class MergedRows:
         self._version_column = version_column(definition, table)
         self._stored = tracked_definition(snapshot.definition, table).arrow_schema
         self._source, self._checks = source, plan.checks
+        self._most_rows = rows_at_once(len(source), source.rows.nbytes)
         self._clauses: Sequence[PlannedClause] = (*plan.matched, *plan.others)
         self._has_same_columns = self._stored == self._schema
         self._fit = plan_fit(self._stored, self._schema, table)
@@ -82,12 +81,12 @@ class MergedRows:
             rows: All rows of the files before the merge.
             matches: The changes to these rows.
         """
-        for batch, part in _split_matches(rows, matches):
+        for batch, part in self._split_matches(rows, matches):
             yield from self._fit_kept_rows(batch) if part is None else [self._change(batch, part)]
 
     def images(self, files: Sequence[AddFile], matches: FileMatches) -> Iterator[pa.RecordBatch]:
         """Yield changed rows before and after the change, for the change data feed."""
-        for batch, part in _split_matches(gather(self._read_all(files)), matches):
+        for batch, part in self._split_matches(gather(self._read_all(files)), matches):
             if part is not None:
                 yield from self._images(batch, part)
 
@@ -112,9 +111,11 @@ class MergedRows:
         Only columns that keep a value, or that a new value depends on, are read.
         """
         if not self._kept_columns:
-            yield from self._update_rows(None, matches)
+            for start in range(0, len(matches.rows), self._most_rows):
+                end = min(start + self._most_rows, len(matches.rows))
+                yield from self._update_rows(None, matches.part(0, start, end))
             return
-        for batch, part in _split_matches(self._read_kept([file]), matches):
+        for batch, part in self._split_matches(self._read_kept([file]), matches):
             if part is not None:
                 yield from self._update_rows(batch, part)
 
@@ -184,8 +185,8 @@ class MergedRows:
 
     def inserted_rows(self, numbers: pa.Int64Array) -> Iterator[pa.RecordBatch]:
         """Yield the rows that insert clauses build from the source rows with these numbers."""
-        for start in range(0, len(numbers), _INSERTED_ROWS):
-            part = numbers.slice(start, _INSERTED_ROWS)
+        for start in range(0, len(numbers), self._most_rows):
+            part = numbers.slice(start, self._most_rows)
             chosen = choose_clauses(self._inserts, rows_of_source(self._source, part, SOURCE))
             for number, clause in enumerate(self._inserts):
                 taken = part.filter(pc.fill_null(pc.equal(chosen, scalar(number)), FALSE_SCALAR))
@@ -243,6 +244,21 @@ class MergedRows:
             columns |= self._values(clause.assignments, batch, chosen, source_rows)
             after = self._recompute(columns, clause.assignments)
             yield mark_rows(after, "update_postimage")
+
+    def _split_matches(
+        self, batches: Iterable[pa.RecordBatch], matches: FileMatches
+    ) -> Iterator[tuple[pa.RecordBatch, FileMatches | None]]:
+        """Yield the rows of a file in batches, each with its changes numbered from its first row.
+
+        A batch has at most the number of source rows that are taken at once.
+        """
+        first = done = 0
+        for whole in batches:
+            for start in range(0, max(len(whole), 1), self._most_rows):
+                batch = whole.slice(start, self._most_rows)
+                end = bisect_left(matches.rows, first + len(batch), done, key=_number)
+                yield batch, None if end == done else matches.part(first, done, end)
+                first, done = first + len(batch), end
 
     def _split_by_clause(
         self, matches: FileMatches
@@ -305,17 +321,6 @@ class MergedRows:
     def _validate(self, rows: pa.RecordBatch) -> None:
         for validate in self._checks.values():
             validate(rows)
-
-
-def _split_matches(
-    batches: Iterable[pa.RecordBatch], matches: FileMatches
-) -> Iterator[tuple[pa.RecordBatch, FileMatches | None]]:
-    """Yield the batches of a file, each with its changes numbered from the batch's first row."""
-    first = done = 0
-    for batch in batches:
-        end = bisect_left(matches.rows, first + len(batch), done, key=_number)
-        yield batch, None if end == done else matches.part(first, done, end)
-        first, done = first + len(batch), end
 
 
 def _add_columns(

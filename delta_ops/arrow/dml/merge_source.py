@@ -36,6 +36,8 @@ from delta_ops.transaction.source_rules import SourceRule, validate_broken
 
 _FEW_ROWS, _FEW_BYTES = 1 << 20, 1 << 20
 _EVERY_UINT64 = pa.decimal128(20, 0)
+_TAKEN_ROWS, _TAKEN_BYTES = 1 << 17, 128 << 20
+"""Limits of the source rows that are taken at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,16 @@ class Source:
         column = self.rows[path[0]]
         column = column if numbers is None else column.take(numbers)
         return field_of(join_chunks(column), path[1:])
+
+
+def rows_at_once(num_rows: int, num_bytes: int) -> int:
+    """Return how many rows of a source to take at once: strings of one array are limited to 2 GB.
+
+    Args:
+        num_rows: Number of rows of the source.
+        num_bytes: Size of these rows.
+    """
+    return max(1, min(_TAKEN_ROWS, _TAKEN_BYTES * max(num_rows, 1) // max(num_bytes, 1)))
 
 
 class SourceRows:
