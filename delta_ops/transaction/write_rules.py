@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from delta_ops.errors import InvalidRequestError, LogPathError
@@ -20,6 +21,7 @@ from delta_ops.protocol.columns.mapping import physical_name, rename_columns
 from delta_ops.protocol.file_paths import canonical_texts, is_absolute
 from delta_ops.protocol.properties.table_properties import table_properties_from_configuration
 from delta_ops.protocol.schema import DataType, StructField, StructType
+from delta_ops.protocol.schema.arrow_types import arrow_type_from_type
 from delta_ops.protocol.stats.file_stats import num_records
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.protocol.values.partition_values import parse
@@ -49,10 +51,11 @@ def validate_staged(staged: Staged, definition: TableDefinition, *, table: str) 
                 f"{option('merge_schema', True)} to add it. Its columns are "
                 f"{', '.join(columns) or 'none'}"
             )
-        if _shape(columns[field.name].data_type) != _shape(field.data_type):
+        wanted, staged_type = _shape(columns[field.name].data_type), _shape(field.data_type)
+        if wanted != staged_type:
             raise InvalidRequestError(
-                f"{table}: column {field.name!r} is {_text(columns[field.name].data_type)} in the "
-                f"table and {_text(field.data_type)} in the data; cast it"
+                f"{table}: column {field.name!r} is {wanted} in the table and {staged_type} in the "
+                "data; cast it"
             )
         if definition.is_mapped and _names_in_files(columns[field.name]) != _names_in_files(field):
             raise InvalidRequestError(
@@ -268,20 +271,14 @@ def _validate_add(add: AddFile, path: str, types: Mapping[str, DataType], table:
             ) from error
 
 
-def _shape(data_type: object) -> object:
-    """The type without nullability and metadata, which do not change how values are stored."""
-    from delta_ops.protocol.schema.arrow_types import arrow_type_from_type
-
-    return arrow_type_from_type(data_type)  # type: ignore[arg-type]
+def _shape(data_type: DataType) -> pa.DataType:
+    """The type in Arrow, without metadata, which do not change how values are stored."""
+    return arrow_type_from_type(data_type)
 
 
-def _names_in_files(field: StructField) -> object:
+def _names_in_files(field: StructField) -> pa.DataType:
     """The field with physical names, as data files have it."""
     return _shape(rename_columns(StructType((field,)), physical_name))
-
-
-def _text(data_type: object) -> str:
-    return str(_shape(data_type))
 
 
 def _names(names: Sequence[str]) -> str:
