@@ -112,10 +112,12 @@ def _add_columns(rows: pa.Table, schema: pa.Schema) -> pa.Table:
 
 def _difference(old: pa.Table, new: pa.Table) -> pa.Table:
     both = pa.concat_tables([old, new])
-    signs = array_of([-1] * len(old) + [1] * len(new), pa.int64())
+    signs = pa.concat_arrays(
+        [pa.repeat(scalar(sign), len(rows)) for sign, rows in ((-1, old), (1, new))]
+    )
     keys = {f"k{number}": key for number, key in enumerate(_keys(both))}
     grouped = (
-        pa.table({**keys, _COUNT: signs, _ROW: array_of(range(len(both)), pa.int64())})
+        pa.table({**keys, _COUNT: signs, _ROW: pa.arange(0, len(both))})
         .group_by(list(keys), use_threads=False)
         .aggregate([(_COUNT, "sum"), (_ROW, "min")])
     )
