@@ -22,7 +22,8 @@ _REASONS: Mapping[int, str] = {
     errno.EIO: "the device reports an input/output error; check the disk before running again",
     errno.EMFILE: "this process has too many open files; raise the limit (ulimit -n)",
     errno.ENFILE: "the machine has too many open files; raise its limit",
-    errno.ENAMETOOLONG: "the name is too long for the file system; use a shorter path",
+    errno.ENAMETOOLONG: "the name is too long for the file system; use a shorter path, or shorter "
+    "partition values",
     errno.ENOTDIR: "a part of the path is a file; remove that file or use another path",
     errno.EISDIR: "a directory with this name exists; remove it or use another path",
     errno.ENOENT: "its directory was removed meanwhile; run again",

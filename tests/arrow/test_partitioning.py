@@ -10,7 +10,7 @@ import pytest
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from delta_ops.arrow.partitioning import split
-from delta_ops.errors import InvalidRequestError
+from delta_ops.errors import InvalidRequestError, StorageError
 from delta_ops.protocol.schema.arrow_types import schema_from_arrow
 from tests.support.tables import rows
 
@@ -57,6 +57,13 @@ def test_a_year_that_no_partition_can_name_is_refused(
     with pytest.raises(InvalidRequestError, match=f"column 'p' has the value {shown}"):
         da.write(tmp_path / "t", data, partition_by=["p"])
     assert not (tmp_path / "t").exists()
+
+
+def test_a_value_that_is_too_long_for_the_name_of_a_directory_is_an_error_with_its_cure(
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(StorageError, match="use a shorter path, or shorter partition values"):
+        da.write(tmp_path, pa.table({"id": [1], "p": ["x" * 300]}), partition_by=["p"])
 
 
 def test_a_value_that_has_no_text_is_refused_by_column(tmp_path: Path) -> None:
