@@ -68,7 +68,7 @@ def validate_root(root: object) -> None:
     if shows_secret(root):
         raise InvalidRequestError(
             "root contains a password or a signature, which Dagster's UI would show; give it in "
-            'storage_options, or give root=dg.EnvVar("NAME")'
+            'storage_options, as dg.EnvVar("NAME")'
         )
 
 
@@ -82,8 +82,19 @@ def resolve_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def resolve_text(value: str, name: str) -> str:
-    """Replace an environment variable by its value; `name` is the setting, for errors."""
-    return str(_resolve(value, name))
+    """Replace an environment variable by its value; `name` is the setting, for errors.
+
+    Raises:
+        InvalidRequestError: The variable is not set, or the text is empty. As a location, it would
+            be the root of the file system.
+    """
+    text = str(_resolve(value, name))
+    if not text.strip():
+        raise InvalidRequestError(
+            f"{name} is empty; give a folder or a URI, and set the environment variable if it "
+            "comes from one. Nothing was read or written"
+        )
+    return text
 
 
 def shows_secret(value: object) -> bool:

@@ -14,6 +14,7 @@ import pytest
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, RangeCache
+from delta_ops.errors import InvalidRequestError
 from delta_ops.maintenance import create_checkpoint
 from delta_ops.orchestration import DeltaIOManager, DeltaLogResource, TableRef
 from tests.support.servers.s3 import S3Server
@@ -94,6 +95,16 @@ def test_parts_of_checkpoints_are_cached_in_the_directory(
     log = made(root, variables, None, str(tmp_path / "kept"))
     assert log.snapshot().num_files == 1
     assert any(files for _, _, files in os.walk(tmp_path / "kept"))
+
+
+@pytest.mark.parametrize("made", [by_resource, by_io_manager, by_shared_resource])
+@pytest.mark.parametrize("is_variable", [False, True], ids=["a text", "a variable"])
+def test_an_empty_root_is_refused_because_it_would_be_the_root_of_the_file_system(
+    made: Made, is_variable: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TEST_ROOT", "")
+    with pytest.raises(InvalidRequestError, match="root is empty; give a folder or a URI"):
+        made(dg.EnvVar("TEST_ROOT") if is_variable else "", {}, None, None)
 
 
 def test_an_asset_is_written_within_a_lock_that_is_a_resource(
