@@ -313,6 +313,17 @@ def test_source_parts_are_staged_and_published_once(
 
 
 @pytest.mark.full
+def test_an_audited_output_creates_its_table_and_replaces_its_columns(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    pipeline = Pipeline(tmp_path, instance, **{"delta/overwrite_schema": True})
+    assert pipeline.run().success
+    pipeline.ids = lambda: pa.table({"id": ["a"], "more": [1]})
+    assert pipeline.run().success
+    assert da.to_table(pipeline.table).to_pylist() == [{"id": "a", "more": 1}]
+
+
+@pytest.mark.full
 def test_strings_of_the_asset_are_in_the_commit_on_main(
     tmp_path: Path, instance: dg.DagsterInstance
 ) -> None:

@@ -1,7 +1,7 @@
 """Output writer: commits the output of an asset, in one commit or in one for each source."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
 import dagster as dg
@@ -96,7 +96,8 @@ class OutputWriter:
         transaction = begin(self.log, on_event=self.on_event)
         rows = self._settle_index(rows, transaction)
         nothing = rows.limit(0) if is_spark_data(rows) else rows.schema.empty_table()
-        self._write(transaction, nothing, "ignore", None, ())
+        writer = replace(self, settings=replace(self.settings, overwrite_schema=False))
+        writer._write(transaction, nothing, "ignore", None, ())
 
     def write(self, value: Any) -> WrittenOutput:
         """Commit the value of an asset: rows, source parts, or the asset's own table.
