@@ -13,11 +13,13 @@ from typing import Any
 import pyarrow.compute as pc
 
 from delta_ops.arrow.read.scan import read_files
-from delta_ops.errors import DataFileError
+from delta_ops.errors import DataFileError, InvalidRequestError
 from delta_ops.log import Snapshot, TableOrPlace, log_of
 from delta_ops.log.commit_file import Commit
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_schemas import add_files, remove_files
+from delta_ops.protocol.schema import PrimitiveType
+from delta_ops.protocol.schema.column_names import find_named
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +40,9 @@ def changed_values(log: TableOrPlace, column: str, after_version: int | None) ->
 
     If a commit was cleaned up or a removed file was vacuumed, all live files count as changed.
 
+    Raises:
+        InvalidRequestError: The column does not exist, or is a struct, an array or a map.
+
     Examples:
         >>> changed = changed_values("lake/orders", "country", None)
         >>> changed.values, changed.version
@@ -47,6 +52,10 @@ def changed_values(log: TableOrPlace, column: str, after_version: int | None) ->
     """
     log = log_of(log)
     snapshot = log.snapshot()
+    if not isinstance(find_named(snapshot.schema, column).data_type, PrimitiveType):
+        raise InvalidRequestError(
+            f"{log.uri}: the values of column {column!r} are nested; give a column of single values"
+        )
     first = 0 if after_version is None else after_version + 1
     commits = [] if after_version is None else list(log.commits(first, snapshot.version))
     values: tuple[Any, ...] | None = None

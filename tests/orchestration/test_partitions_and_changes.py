@@ -208,3 +208,9 @@ def test_where_commits_were_cleaned_up_everything_counts_as_changed(tmp_path: Pa
     for version in range(5):
         (tmp_path / "_delta_log" / f"{version:020d}.json").unlink()
     assert changed_values(log, "day", 2).values == tuple(range(12))
+
+
+def test_values_of_a_nested_column_are_refused(tmp_path: Path) -> None:
+    da.write(tmp_path, pa.table({"place": [{"day": 1}]}))
+    with pytest.raises(InvalidRequestError, match="'place' are nested; give a column of single"):
+        changed_values(tmp_path, "place", None)
