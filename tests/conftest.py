@@ -56,6 +56,7 @@ _STARTS_PROCESSES = tuple(
 """Files of tests/spark with sessions in processes of their own."""
 _LONGEST = (
     "tests/long/test_orders_",
+    "tests/interleaving/test_dangerous_pairs.py",
     "tests/sweep/test_typed_errors.py::test_all_changes_of_damaged_tables",
     "tests/versions/test_older_spark",
 )
