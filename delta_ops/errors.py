@@ -38,9 +38,11 @@ class DeltaOpsError(Exception):
 class InvalidRequestError(DeltaOpsError):
     """The call is invalid."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, error_class: str | None = None) -> None:
+        super().__init__(*(message,) if error_class is None else (message, error_class))
         self.message = message
+        self.error_class = error_class
+        """The reference's error class of the mistake; None if it has none."""
 
     def _sentence(self) -> str:
         return self.message
@@ -90,7 +92,7 @@ def naming_table(table: str) -> Iterator[None]:
         named = (InvalidRequestError, UnknownColumnError, ReplacedColumnsError)
         if kind not in named or table in error.message:
             raise
-        raise kind(f"{table}: {error.message}") from error
+        raise kind(f"{table}: {error.message}", error.error_class) from error
 
 
 class MissingDependencyError(InvalidRequestError, ImportError):
@@ -119,9 +121,11 @@ class TableNotFoundError(DeltaOpsError):
 class TableExistsError(DeltaOpsError):
     """A table exists where a new table should be created; nothing was written."""
 
-    def __init__(self, table: str) -> None:
-        super().__init__(table)
+    def __init__(self, table: str, is_named: bool = False) -> None:
+        super().__init__(table, is_named)
         self.table = table
+        self.is_named = is_named
+        """Whether `table` is a name in a catalog."""
 
     def _sentence(self) -> str:
         return (

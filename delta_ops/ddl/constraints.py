@@ -74,7 +74,8 @@ def add_constraint(
                 return None
             raise InvalidRequestError(
                 f"{transaction.log.uri} already has the constraint {name} ({there[1]}); drop it "
-                "first, or choose another name"
+                "first, or choose another name",
+                "DELTA_CONSTRAINT_ALREADY_EXISTS",
             )
         rule = Check(key[len(CONSTRAINTS) :], text)
         validate_constraint(transaction, rule)
@@ -131,7 +132,9 @@ def drop_constraint(
         if there is None:
             if if_exists:
                 return None
-            raise InvalidRequestError(f"{transaction.log.uri} has no constraint {name}")
+            raise InvalidRequestError(
+                f"{transaction.log.uri} has no constraint {name}", "DELTA_CONSTRAINT_DOES_NOT_EXIST"
+            )
         key, condition = there
         metadata = transaction.metadata
         kept = {k: v for k, v in metadata.configuration.items() if k != key}

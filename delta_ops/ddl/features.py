@@ -166,12 +166,14 @@ def drop_feature(
     if feature not in DROPPABLE:
         raise InvalidRequestError(
             f"{log.uri}: the feature {feature} cannot be dropped by delta_ops; it can drop "
-            f"{', '.join(DROPPABLE)}"
+            f"{', '.join(DROPPABLE)}",
+            "DELTA_FEATURE_DROP_NONREMOVABLE_FEATURE",
         )
     if truncate_history and not feature_of(feature).for_readers:
         raise InvalidRequestError(
             f"{feature} is a writer feature and leaves no traces in the history; leave "
-            f"{option('truncate_history')} out"
+            f"{option('truncate_history')} out",
+            "DELTA_FEATURE_DROP_HISTORY_TRUNCATION_NOT_ALLOWED",
         )
 
     def change(transaction: Transaction) -> Alteration | None:
@@ -206,7 +208,9 @@ def drop_feature(
 def _named_feature(name: str) -> str:
     found = [each.name for each in FEATURES if each.name.lower() == name.lower()]
     if not found:
-        raise InvalidRequestError(f"There is no table feature {name}.")
+        raise InvalidRequestError(
+            f"There is no table feature {name}.", "DELTA_FEATURE_DROP_UNSUPPORTED_CLIENT_FEATURE"
+        )
     return found[0]
 
 
@@ -216,7 +220,8 @@ def _refuse_traces_in_table(transaction: Transaction, feature: str) -> None:
     for other in sorted(snapshot.definition.features):
         if feature in feature_of(other).requires:
             raise InvalidRequestError(
-                f"{table}: the feature {feature} cannot be dropped: {other} requires it"
+                f"{table}: the feature {feature} cannot be dropped: {other} requires it",
+                "DELTA_FEATURE_DROP_DEPENDENT_FEATURE",
             )
     for trace in DROPPABLE[feature].in_table(snapshot):
         raise InvalidRequestError(
@@ -232,9 +237,11 @@ def _refuse_traces_in_log(log: DeltaLog, feature: str, *, is_truncated: bool) ->
             else "after delta.logRetentionDuration, drop it with "
             f"{option('truncate_history', True)}"
         )
+        end = "HISTORICAL_VERSIONS_EXIST" if is_truncated else "WAIT_FOR_RETENTION_PERIOD"
         raise InvalidRequestError(
             f"{log.uri}: the feature {feature} cannot be dropped yet: the log has {trace}, which "
-            f"engines without the feature would misread; {cure}"
+            f"engines without the feature would misread; {cure}",
+            f"DELTA_FEATURE_DROP_{end}",
         )
 
 

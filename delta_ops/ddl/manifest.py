@@ -65,7 +65,8 @@ def generate_manifest(target: TableOrPlace) -> ManifestResult:
     if snapshot.definition.is_mapped:
         raise InvalidRequestError(
             f"{log.uri}: the table has column mapping (delta.columnMapping.mode), which a "
-            "manifest cannot express"
+            "manifest cannot express",
+            "DELTA_UNSUPPORTED_MANIFEST_GENERATION_WITH_COLUMN_MAPPING",
         )
     lines = _lines_by_place(snapshot)
     run_parallel(partial(_write, snapshot), lines.items())
@@ -91,7 +92,8 @@ def _lines_by_place(snapshot: Snapshot) -> dict[str, list[str]]:
         if add.deletion_vector is not None:
             raise InvalidRequestError(
                 f"{snapshot.uri}: file {add.path} has a deletion vector, which a manifest cannot "
-                "express; purge deletion vectors first"
+                "express; purge deletion vectors first",
+                "DELTA_UNSUPPORTED_GENERATE_WITH_DELETION_VECTORS",
             )
         directory = hive_directory(columns, add.partition_values) if columns else ""
         place = "/".join(filter(None, (MANIFESTS, directory, "manifest")))

@@ -83,7 +83,9 @@ def values_by_path(
             raise InvalidRequestError(f"{name!r} is not a column name; give a string")
         path = _path_of_name(name, alias, wanted)
         if path in by_path:
-            raise InvalidRequestError(f"Column {name} is set twice; set it once.")
+            raise InvalidRequestError(
+                f"Column {name} is set twice; set it once.", "DELTA_CONFLICT_SET_COLUMN"
+            )
         by_path[path] = value
     return by_path
 

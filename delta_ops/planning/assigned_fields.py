@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from delta_ops.errors import InvalidRequestError
+from delta_ops.errors import InvalidRequestError, UnknownColumnError
 from delta_ops.protocol.expression.resolution import locate
 from delta_ops.protocol.predicate import Column, Predicate
 from delta_ops.protocol.schema import ColumnPath, DataType, StructField, StructType, find_field
@@ -25,9 +25,12 @@ def assigned_field(path: ColumnPath, schema: StructType) -> StructField:
     Raises:
         InvalidRequestError: The column or field does not exist.
     """
-    found = locate(path, schema)
     if len(path) == 1:
         return find_field(schema, path[0])
+    try:
+        found = locate(path, schema)
+    except UnknownColumnError as error:
+        raise UnknownColumnError(error.message, "FIELD_NOT_FOUND") from error
     return StructField(name_of_path(found.path), found.data_type)
 
 
@@ -81,7 +84,8 @@ def whole_values(
             if spelled[:shorter] == other[:shorter]:
                 raise InvalidRequestError(
                     f"{table}: column {name_of_path(spelled[:shorter])} is set twice (names "
-                    "ignore case); set it once, as a whole or by its fields"
+                    "ignore case); set it once, as a whole or by its fields",
+                    "DELTA_CONFLICT_SET_COLUMN",
                 )
         assigned[spelled] = value
 

@@ -354,7 +354,8 @@ def _range(latest: Snapshot, request: ChangesRequest) -> tuple[int, int]:
     if last < first and not _is_pause(start_timestamp, end_timestamp):
         raise InvalidRequestError(
             f"{latest.uri}: the first version {first} is after the last version {last}; give "
-            "versions in order"
+            "versions in order",
+            "DELTA_INVALID_CDC_RANGE",
         )
     return first, last
 

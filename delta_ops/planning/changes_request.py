@@ -123,7 +123,8 @@ def error_without_feed(
     else:
         reason = _reason_without_periods(versions.start)
     return InvalidRequestError(
-        f"{log.uri}: the changes of version {number} cannot be read, because {reason}"
+        f"{log.uri}: the changes of version {number} cannot be read, because {reason}",
+        "DELTA_MISSING_CHANGE_DATA",
     )
 
 

@@ -56,7 +56,8 @@ def find_missing(names: Iterable[str], definition: TableDefinition, table: str) 
         if each.name.lower() in present and not each.allows_explicit_values:
             raise InvalidRequestError(
                 f"{table}: the values of identity column {each.name} are always generated; drop "
-                "it from the data"
+                "it from the data",
+                "DELTA_IDENTITY_COLUMNS_EXPLICIT_INSERT_NOT_SUPPORTED",
             )
     counted = tuple(each for each in identities if each.name.lower() not in present)
     filled = present.union(each.name.lower() for each in counted)

@@ -145,11 +145,11 @@ def fit_values(
         misfits += [misfit] if misfit else []
         if (least := unmatchable.get(name)) is not None:
             is_shorter = sf.coalesce(sf.length(values[name]) < least, sf.lit(False))
-            misfits.append((is_shorter, unmatchable_message(name, least)))
+            misfits.append(Misfit(is_shorter, unmatchable_message(name, least)))
         if name not in definition.partition_columns:
             continue
         if nan := is_nan_partition(values[name], wanted):
-            misfits.append(nan)
+            misfits.append(Misfit(*nan))
         if wanted.data_type in (STRING, BINARY):
             unfilled[name] = values[name]
         values[name] = fill_empty(values[name], wanted)

@@ -58,10 +58,20 @@ _EXACT_IN: Mapping[DataType, tuple[DataType, ...]] = {
 }
 """Types whose values the floating-point type represents exactly."""
 _VOID = PrimitiveType("void")
+_OF_TEXTS, _OF_NUMBERS = "CAST_INVALID_INPUT", "DELTA_CAST_OVERFLOW_IN_TABLE_WRITE"
+"""The reference's error classes of values that do not fit."""
 
 
-Misfit = tuple[Column, str]
-"""Condition that a value does not fit its column, and the error message."""
+class Misfit(NamedTuple):
+    """A check that the values of a column fit."""
+
+    is_broken: Column
+    """Whether a value does not fit."""
+    message: str
+    error_class: str | None = None
+    """The reference's error class."""
+
+
 FitValue = Callable[[Column, DataType, StructField, str], tuple[Column, Misfit | None]]
 """Converts a value to the type of a table column; see `fit_value`."""
 
@@ -113,11 +123,15 @@ def fit(frame: DataFrame, schema: StructType, table: str) -> FittedRows:
     return FittedRows(
         frame=frame.select(
             *values,
-            *(is_changed.alias(n) for n, (is_changed, _) in zip(names, misfits, strict=True)),
+            *(each.is_broken.alias(n) for n, each in zip(names, misfits, strict=True)),
         ),
         checks=tuple(
-            RowCheck(num_broken=sf.count_if(named_column(name)), message=message)
-            for name, (_, message) in zip(names, misfits, strict=True)
+            RowCheck(
+                num_broken=sf.count_if(named_column(name)),
+                message=each.message,
+                error_class=each.error_class,
+            )
+            for name, each in zip(names, misfits, strict=True)
         ),
     )
 
@@ -143,7 +157,8 @@ def apply_cast(
     if found.is_misfit is None:
         return found.convert(value), None
     message = _misfit(field.name, source, field.data_type, ", and a value does not fit")
-    return found.convert(value), (found.is_misfit(value), message)
+    error_class = _OF_TEXTS if source == STRING else _OF_NUMBERS
+    return found.convert(value), Misfit(found.is_misfit(value), message, error_class)
 
 
 def narrow(source: DataType, target: DataType) -> Cast | None:
@@ -186,7 +201,8 @@ def _refuse_unknown(source: StructType, schema: StructType, table: str) -> None:
             raise InvalidRequestError(
                 f"{table} has no column {each.name!r}; drop it from the data, or write with "
                 f"{option('merge_schema', True)} to add it. Its columns are "
-                f"{', '.join(f.name for f in schema.fields) or 'none'}"
+                f"{', '.join(f.name for f in schema.fields) or 'none'}",
+                "DELTA_METADATA_MISMATCH",
             )
 
 

@@ -7,7 +7,7 @@ One read checks all rules, and reads only the columns that the rules use.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
@@ -55,8 +55,13 @@ def check_rows(
             raise InvalidRequestError(
                 f"{snapshot.uri}: {_describe_breach(each.rule)} all existing rows "
                 f"(violations: {counts[str(number)]}); correct or delete these rows first. "
-                "Nothing was changed"
+                "Nothing was changed",
+                f"DELTA_NEW_{_NEW[type(each.rule)]}_VIOLATION",
             )
+
+
+_NEW: Mapping[type, str] = {Check: "CHECK_CONSTRAINT", NotNull: "NOT_NULL"}
+"""Parts of the reference's error classes of rows that break a new rule."""
 
 
 def _describe_breach(rule: object) -> str:

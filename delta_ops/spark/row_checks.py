@@ -50,6 +50,8 @@ class RowCheck:
     """The problem and its cure, without the table."""
     rule: RowRule | None = None
     """The table's rule; None for a check of this write only."""
+    error_class: str | None = None
+    """The reference's error class of rows that break no rule of the table."""
 
 
 def counts_of(checks: Sequence[RowCheck]) -> list[Column]:
@@ -67,7 +69,7 @@ def validate_counts(checks: Sequence[RowCheck], counts: Mapping[str, Any], table
         if counts[str(i)]:
             message = f"{table}: {check.message} (rows: {counts[str(i)]})"
             if check.rule is None:
-                raise InvalidRequestError(message)
+                raise InvalidRequestError(message, check.error_class)
             raise BrokenRuleError(message, str(check.rule))
 
 
@@ -106,6 +108,7 @@ def length_checks(schema: StructType, among: Column | None = None) -> Iterator[R
                     f"column {path} holds at most {limit} characters, but a value has more; "
                     "shorten it or leave the row out. Nothing was committed"
                 ),
+                error_class="DELTA_EXCEED_CHAR_VARCHAR_LIMIT",
             )
 
 

@@ -257,7 +257,8 @@ class DeltaTable:
         if featureName.lower() not in known:
             raise InvalidRequestError(
                 f"[DELTA_UNSUPPORTED_FEATURES_IN_CONFIG] {self._log.uri}: there is no table "
-                f"feature {featureName} that delta_ops knows; it knows {', '.join(known.values())}"
+                f"feature {featureName} that delta_ops knows; it knows {', '.join(known.values())}",
+                "DELTA_UNSUPPORTED_FEATURES_IN_CONFIG",
             )
         ddl.add_feature(self._log, known[featureName.lower()], user_metadata=self._user_metadata)
 
@@ -421,6 +422,7 @@ def _parse_timestamp(spark: SparkSession, text: str) -> datetime:
     if row["micros"] is None:
         raise InvalidRequestError(
             f"The provided timestamp ('{text}') cannot be converted to a valid timestamp; write it "
-            "as 2026-01-31 or 2026-01-31 12:00:00"
+            "as 2026-01-31 or 2026-01-31 12:00:00",
+            "DELTA_TIMESTAMP_INVALID",
         )
     return _EPOCH + timedelta(microseconds=row["micros"])

@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from delta_ops.errors import InvalidRequestError
+from delta_ops.errors import InvalidRequestError, UnknownColumnError
 from delta_ops.log import DeltaLog
 from delta_ops.protocol.schema import StructType
 from delta_ops.protocol.schema.column_names import name_of_column
@@ -28,6 +28,8 @@ from delta_ops.transaction.requests import MergeOptions
 
 _NO_NAME = "delta_ops {} without alias"
 """Name of a side without an alias; no user name equals it, because of the spaces."""
+_UNRESOLVED = "DELTA_MERGE_UNRESOLVED_EXPRESSION"
+"""The reference's error class of a merge with an unknown column."""
 _KEEPING = frozenset(
     {
         "Deduplicate",
@@ -74,7 +76,8 @@ class Sides:
         if lacking and not self.adds_columns:
             raise InvalidRequestError(
                 f"{table}: the source has no column {', '.join(lacking)}, but all columns of the "
-                "table are set from the source; add it to the source, or name the columns to set"
+                "table are set from the source; add it to the source, or name the columns to set",
+                _UNRESOLVED,
             )
 
 
@@ -206,7 +209,10 @@ class DeltaMergeBuilder:
         )
         for clause in request.clauses:
             merge = clause(merge, sides, request.log.uri)
-        metrics = merge.execute().metrics
+        try:
+            metrics = merge.execute().metrics
+        except UnknownColumnError as error:
+            raise InvalidRequestError(error.message, _UNRESOLVED) from error
         if txn is not None:
             reset_txn(request.spark)
         return merge_frame(request.spark, metrics)

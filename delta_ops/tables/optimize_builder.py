@@ -90,7 +90,8 @@ def _execute(request: OptimizeRequest, zorder_by: tuple[str, ...] | None) -> Dat
         if name.lower() in {each.lower() for each in snapshot.partition_columns}:
             raise InvalidRequestError(
                 f"{log.uri}: {name} is a partition column. Z-Ordering can only be performed on "
-                "data columns"
+                "data columns",
+                "DELTA_ZORDERING_ON_PARTITION_COLUMN",
             )
     predicate = None
     if request.filters:
@@ -246,7 +247,10 @@ def _filter_by_spark(spark: SparkSession, snapshot: Snapshot, filters: Sequence[
     values = pa.Table.from_struct_array(found["partition_values"].combine_chunks())
     names = values.column_names
     if not names:
-        raise InvalidRequestError(f"{snapshot.uri} has no partition column to filter by")
+        raise InvalidRequestError(
+            f"{snapshot.uri} has no partition column to filter by",
+            "DELTA_NON_PARTITION_COLUMN_REFERENCE",
+        )
     partitions = values.group_by(names).aggregate([])
     numbers = pa.array(range(partitions.num_rows), pa.int64())
     rows = frame_of_arrow(spark, partitions.append_column(_NUMBER, numbers))
@@ -281,5 +285,6 @@ def _filter_by_spark(spark: SparkSession, snapshot: Snapshot, filters: Sequence[
 def _column_error(snapshot: Snapshot, name: str) -> InvalidRequestError:
     return InvalidRequestError(
         f"{snapshot.uri}: Predicate references non-partition column '{name}'. Only the partition "
-        f"columns may be referenced: [{', '.join(snapshot.partition_columns)}]"
+        f"columns may be referenced: [{', '.join(snapshot.partition_columns)}]",
+        "DELTA_NON_PARTITION_COLUMN_REFERENCE",
     )

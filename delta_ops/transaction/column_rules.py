@@ -62,7 +62,8 @@ def validate_names(
         for field in struct.fields:
             if folded[field.name.lower()] > 1:
                 raise InvalidRequestError(
-                    f"column {field.name!r} occurs twice (names ignore case); rename one of them"
+                    f"column {field.name!r} occurs twice (names ignore case); rename one of them",
+                    "COLUMN_ALREADY_EXISTS",
                 )
             if not field.name:
                 raise InvalidRequestError("a column has no name; give it one")
@@ -70,7 +71,8 @@ def validate_names(
                 raise InvalidRequestError(
                     f"column {field.name!r} has a character that Delta tables forbid in names "
                     "(space , ; { } ( ) = tab or line end); rename it, or set "
-                    "delta.columnMapping.mode to name for the table"
+                    "delta.columnMapping.mode to name for the table",
+                    "DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES",
                 )
 
 

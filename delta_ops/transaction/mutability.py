@@ -32,7 +32,8 @@ def validate_changeable(definition: TableDefinition, table: str, verb: str) -> N
     if definition.properties.append_only:
         raise InvalidRequestError(
             f"{table} is append-only (delta.appendOnly = true), so no row can be {verb}; append "
-            "instead, or unset the property"
+            "instead, or unset the property",
+            "DELTA_CANNOT_MODIFY_APPEND_ONLY",
         )
 
 
@@ -50,7 +51,8 @@ def validate_assigned(names: Iterable[str], schema: StructType, table: str) -> N
             raise InvalidRequestError(
                 f"{table}: {name} is an identity column, whose values cannot be updated; leave it "
                 "out of the update (with except_cols in a merge), or delete the row and insert "
-                "another"
+                "another",
+                "DELTA_IDENTITY_COLUMNS_UPDATE_NOT_SUPPORTED",
             )
 
 

@@ -21,6 +21,8 @@ class SourceRule:
     """The error for other rows, with the cure and without the table."""
     filled: Sequence[str] = ()
     """Columns that also must not hold empty texts or bytes."""
+    error_class: str | None = None
+    """The reference's error class of rows that break the rule."""
 
     def predicate_on(self, source: StructType) -> Predicate:
         """The whole rule as a predicate, for a source with this schema."""
@@ -66,4 +68,4 @@ def validate_broken(rules: Sequence[SourceRule], num_broken: Sequence[int], tabl
     """
     for rule, number in zip(rules, num_broken, strict=True):
         if number:
-            raise InvalidRequestError(f"{table}: {rule.message} (rows: {number})")
+            raise InvalidRequestError(f"{table}: {rule.message} (rows: {number})", rule.error_class)

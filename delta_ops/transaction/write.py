@@ -225,7 +225,9 @@ def _rule_of_replacement(replaced: Predicate, definition: TableDefinition) -> So
         "rows; filter the data, or replace more rows (with "
         f"{option('replace_where')}, or the partition of the asset){note}"
     )
-    return SourceRule(predicate=replaced, message=message)
+    return SourceRule(
+        predicate=replaced, message=message, error_class="DELTA_REPLACE_WHERE_MISMATCH"
+    )
 
 
 def _selects_empty(name: str, predicate: Predicate) -> bool:

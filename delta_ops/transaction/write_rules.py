@@ -49,7 +49,8 @@ def validate_staged(staged: Staged, definition: TableDefinition, *, table: str) 
             raise InvalidRequestError(
                 f"{table} has no column {field.name!r}; drop it from the data, or write with "
                 f"{option('merge_schema', True)} to add it. Its columns are "
-                f"{', '.join(columns) or 'none'}"
+                f"{', '.join(columns) or 'none'}",
+                "DELTA_METADATA_MISMATCH",
             )
         wanted, staged_type = _shape(columns[field.name].data_type), _shape(field.data_type)
         if wanted != staged_type:
@@ -145,7 +146,8 @@ def validate_actions(
     if append_only and removed:
         raise InvalidRequestError(
             f"{table} is append-only (delta.appendOnly = true), and this commit would delete "
-            f"{len(removed)} files; append instead, or unset the property"
+            f"{len(removed)} files; append instead, or unset the property",
+            "DELTA_CANNOT_MODIFY_APPEND_ONLY",
         )
 
 

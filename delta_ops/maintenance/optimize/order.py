@@ -47,7 +47,8 @@ def zorder(snapshot: Snapshot, names: Sequence[str], curve: Curve) -> CurveOrder
         raise InvalidRequestError(
             f"{table} is clustered, so optimize orders it by its clustering columns; leave out "
             f"{option('zorder_by')}, or cluster the table by other columns "
-            f"({option('ddl.cluster_by')})"
+            f"({option('ddl.cluster_by')})",
+            "DELTA_CLUSTERING_WITH_ZORDER_BY",
         )
     paths = tuple(find_by_path(schema, path_of_name(name, schema))[0] for name in names)
     key = tuple(each.name for each in sort_columns(snapshot.definition))
@@ -94,7 +95,8 @@ def validate_axis(path: ColumnPath, snapshot: Snapshot) -> None:
     if path[0] in definition.partition_columns:
         raise InvalidRequestError(
             f"{table}: column {name} is a partition column, so each file has one value of it; "
-            "leave it out"
+            "leave it out",
+            "DELTA_ZORDERING_ON_PARTITION_COLUMN",
         )
     data_type = dict(leaves(snapshot.schema)).get(path)
     if not (isinstance(data_type, DecimalType) or data_type in _ORDERED):
@@ -113,5 +115,6 @@ def validate_axis(path: ColumnPath, snapshot: Snapshot) -> None:
         raise InvalidRequestError(
             f"{table}: files have no statistics of column {name}, so no read would benefit from "
             "the order; add it to delta.dataSkippingStatsColumns, or raise "
-            "delta.dataSkippingNumIndexedCols"
+            "delta.dataSkippingNumIndexedCols",
+            "DELTA_ZORDERING_ON_COLUMN_WITHOUT_STATS",
         )

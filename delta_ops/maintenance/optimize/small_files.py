@@ -124,7 +124,8 @@ def validate_predicate(predicate: Predicate, snapshot: Snapshot) -> None:
         cure = f"choose from {names}" if names else "leave the predicate out"
         raise InvalidRequestError(
             f"{snapshot.uri}: optimize selects whole partitions, but {min(others)} is not a "
-            f"partition column; {cure}"
+            f"partition column; {cure}",
+            "DELTA_NON_PARTITION_COLUMN_REFERENCE",
         )
 
 

@@ -111,13 +111,16 @@ class VacuumRequest:
         retention_ms = self.retention // timedelta(milliseconds=1)
         if retention_ms < 0:
             raise InvalidRequestError(
-                f"the retention of a vacuum cannot be negative ({self.retention})"
+                f"the retention of a vacuum cannot be negative ({self.retention})",
+                "DELTA_VACUUM_RETENTION_PERIOD_NEGATIVE",
             )
         if self.enforce_retention and retention_ms < least_ms:
             raise InvalidRequestError(
                 f"{snapshot.uri}: a retention of {duration_text(retention_ms)} is less than the "
                 f"table's delta.deletedFileRetentionDuration, {duration_text(least_ms)}, so "
                 "readers of older versions and slow writers could fail; keep files for longer, "
-                f"change the property, or turn the check off ({option('enforce_retention', False)})"
+                "change the property, or turn the check off "
+                f"({option('enforce_retention', False)})",
+                "DELTA_VACUUM_RETENTION_PERIOD_TOO_SHORT",
             )
         return retention_ms

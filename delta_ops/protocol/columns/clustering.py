@@ -77,7 +77,8 @@ def find_clustering(
         raise InvalidRequestError(
             f"{table} is partitioned, and a table is either partitioned or clustered; overwrite "
             f"it without partitions ({option('overwrite_schema', True)}, "
-            f"{option('partition_by', [])})"
+            f"{option('partition_by', [])})",
+            "DELTA_ALTER_TABLE_CLUSTER_BY_ON_PARTITIONED_TABLE_NOT_ALLOWED",
         )
     if len(paths) > _MAX_COLUMNS or len(set(paths)) < len(paths):
         raise InvalidRequestError(
@@ -89,7 +90,8 @@ def find_clustering(
         if not (isinstance(data_type, DecimalType) or data_type in _ORDERED):
             raise InvalidRequestError(
                 f"{table}: column {name_of_path(path)} cannot be clustered by: its type has no "
-                "statistics of smallest and largest values"
+                "statistics of smallest and largest values",
+                "DELTA_CLUSTERING_COLUMNS_DATATYPE_NOT_SUPPORTED",
             )
     return tuple(physical_path(path, schema) for path in paths)
 

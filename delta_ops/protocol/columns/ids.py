@@ -225,7 +225,8 @@ def _validate_mode(before: Metadata, after: Metadata, table: str) -> None:
         raise InvalidRequestError(
             f"{table}: delta.columnMapping.mode cannot change from {old} to {new}, because the "
             "data files would have to be rewritten. Only none can become name; for any other "
-            "change, write the rows to a new table"
+            "change, write the rows to a new table",
+            "DELTA_UNSUPPORTED_COLUMN_MAPPING_MODE_CHANGE",
         )
 
 

@@ -189,7 +189,9 @@ def requested_properties(changes: Mapping[str, str | None]) -> RequestedChanges:
                 f"Table property {row.name} is maintained by engines; leave it out."
             )
         if row is None and value is not None and _is_unknown(name):
-            raise InvalidRequestError(f"There is no table property {name}{_advice(name)}.")
+            raise InvalidRequestError(
+                f"There is no table property {name}{_advice(name)}.", "DELTA_UNKNOWN_CONFIGURATION"
+            )
         if row is not None and value is not None:
             row.value_in({row.name: value})
         exact_name = name if row is None else _spelling(row, name)
@@ -239,13 +241,16 @@ def _requested_feature(name: str, value: str | None) -> str:
     if value is None or value.strip().lower() not in ("supported", "enabled"):
         raise InvalidRequestError(
             f"{name} is {value!r}: to add a feature, set the value supported. A property cannot "
-            "remove a feature."
+            "remove a feature.",
+            "DELTA_UNSUPPORTED_FEATURE_STATUS",
         )
     by_lower = {each.name.lower(): each.name for each in FEATURES}
     if wanted.lower() not in by_lower:
         close = difflib.get_close_matches(wanted.lower(), by_lower, n=1)
         advice = f"; the closest name is {by_lower[close[0]]}" if close else ""
-        raise InvalidRequestError(f"There is no table feature {wanted}{advice}.")
+        raise InvalidRequestError(
+            f"There is no table feature {wanted}{advice}.", "DELTA_UNSUPPORTED_FEATURES_IN_CONFIG"
+        )
     return by_lower[wanted.lower()]
 
 

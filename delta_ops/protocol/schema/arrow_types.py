@@ -277,11 +277,13 @@ def _struct(arrow_fields: list[pa.Field], parent: tuple[str, ...]) -> StructType
             if len({each.name for each in same}) == 1:
                 path = ".".join((*parent, same[0].name))
                 raise InvalidRequestError(
-                    f"Column {path} occurs twice; rename or drop one of them."
+                    f"Column {path} occurs twice; rename or drop one of them.",
+                    "COLUMN_ALREADY_EXISTS",
                 )
             raise InvalidRequestError(
                 f"Columns {names} have names that differ only in case, which Delta does not "
-                f"allow{_place(parent)}; rename one of them."
+                f"allow{_place(parent)}; rename one of them.",
+                "DELTA_DUPLICATE_COLUMNS_FOUND",
             )
     return struct
 

@@ -133,7 +133,8 @@ def add_field(
             there = find_field(struct, field.name).name
             raise InvalidRequestError(
                 f"there is a column {name_of_path((*parent, there))} already (case does not "
-                "count); choose another name"
+                "count); choose another name",
+                "FIELD_ALREADY_EXISTS",
             )
         if first:
             return (field, *fields)
@@ -168,7 +169,8 @@ def drop_field(schema: StructType, path: ColumnPath) -> StructType:
             )
             raise InvalidRequestError(
                 f"column {name_of_path(exact_path)} is the only one of {whole}; "
-                "nothing would be left"
+                "nothing would be left",
+                "DELTA_DROP_COLUMN_ON_SINGLE_FIELD_SCHEMA",
             )
         return [each for each in fields if each is not old]
 

@@ -152,7 +152,8 @@ def validate_unique_names(data: StructType, table: str) -> None:
             if n > 1:
                 raise InvalidRequestError(
                     f"{table}: column {'.'.join((*path, name))!r} is in the data twice (names "
-                    "ignore case); rename or drop one of them"
+                    "ignore case); rename or drop one of them",
+                    "DELTA_DUPLICATE_COLUMNS_FOUND",
                 )
 
 

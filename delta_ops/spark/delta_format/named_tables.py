@@ -80,7 +80,7 @@ def _step(place: Place, log: DeltaLog, mode: CreateMode, claims: Claims) -> _Ste
     if place.is_known and mode == "create if not exists":
         return "nothing"
     if place.is_known and mode == "create":
-        raise TableExistsError(place.name)
+        raise TableExistsError(place.name, is_named=True)
     if not place.is_known and mode == "replace":
         raise TableNotFoundError(
             place.name, "Create the table first, or write CREATE OR REPLACE TABLE."

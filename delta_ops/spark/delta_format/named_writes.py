@@ -147,10 +147,15 @@ def name_columns(rows: DataFrame, names: Sequence[str], table: str) -> DataFrame
     if len(rows.columns) != len(names):
         raise InvalidRequestError(
             f"{table}: the query has {len(rows.columns)} columns, and the statement needs "
-            f"{len(names)} ({', '.join(names)}); name the columns after the table, or use BY NAME"
+            f"{len(names)} ({', '.join(names)}); name the columns after the table, or use BY NAME",
+            "DELTA_INSERT_COLUMN_ARITY_MISMATCH"
+            if len(rows.columns) < len(names)
+            else "DELTA_METADATA_MISMATCH",
         )
     if len({each.lower() for each in names}) < len(names):
-        raise InvalidRequestError(f"{table}: a column is named twice; name it once")
+        raise InvalidRequestError(
+            f"{table}: a column is named twice; name it once", "COLUMN_ALREADY_EXISTS"
+        )
     return rows.toDF(*names)
 
 
@@ -186,8 +191,9 @@ def assign_columns(
                 value = column.cast(spark_schema_from_schema(only)[0].dataType)
         assigned, misfit = assign_value(value, source, found[0], table)
         if misfit is not None:
-            error = sf.raise_error(sf.lit(f"{table}: {misfit[1]}"))
-            assigned = sf.when(misfit[0], error).otherwise(assigned)
+            text = f"[{misfit.error_class}] {table}: {misfit.message}"  # see `failures`
+            error = sf.raise_error(sf.lit(text))
+            assigned = sf.when(misfit.is_broken, error).otherwise(assigned)
         if assigned is not column:
             values[given.name] = assigned
     return rows.withColumns(values) if values else rows

@@ -62,15 +62,19 @@ def assign(
         first_misfit: Number of misfits of other rows that are written in the same job.
     """
     columns = [value.alias(name) for name, value in values.items()]
-    named = [each.alias(f"{_MISFIT}{i}") for i, (each, _) in enumerate(misfits, first_misfit)]
+    named = [each.is_broken.alias(f"{_MISFIT}{i}") for i, each in enumerate(misfits, first_misfit)]
     return rows.select(*columns, *kept, *named)
 
 
 def misfit_checks(misfits: Sequence[Misfit], first_misfit: int = 0) -> list[RowCheck]:
     """Checks of the new values of rows from `assign`."""
     return [
-        RowCheck(num_broken=sf.count_if(named_column(f"{_MISFIT}{i}")), message=message)
-        for i, (_, message) in enumerate(misfits, first_misfit)
+        RowCheck(
+            num_broken=sf.count_if(named_column(f"{_MISFIT}{i}")),
+            message=each.message,
+            error_class=each.error_class,
+        )
+        for i, each in enumerate(misfits, first_misfit)
     ]
 
 

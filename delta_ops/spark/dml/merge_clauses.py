@@ -25,7 +25,7 @@ from delta_ops.protocol.expression.resolution import Find
 from delta_ops.protocol.schema import StructType
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.spark.assignments import Assigned, assigned_columns, fit_values
-from delta_ops.spark.casting import FitValue
+from delta_ops.spark.casting import FitValue, Misfit
 from delta_ops.spark.expressions.analysis import reason_of, validate_values
 from delta_ops.spark.expressions.columns import named_column, quote
 from delta_ops.spark.expressions.conditions import (
@@ -245,13 +245,13 @@ def is_among(numbers: Sequence[int]) -> Column:
 
 def flags_of_misfits(
     clauses: Mapping[int, PlannedClause],
-) -> list[tuple[Column, str]]:
-    """Conditions that a clause's value does not fit, each with its error message."""
+) -> list[Misfit]:
+    """Checks that the values of clauses fit, in rows to which the clause applies."""
     return [
-        (is_among([number]) & is_broken, message)
+        each._replace(is_broken=is_among([number]) & each.is_broken)
         for number, clause in clauses.items()
         if clause.assigned is not None
-        for is_broken, message in clause.assigned.misfits
+        for each in clause.assigned.misfits
     ]
 
 

@@ -127,7 +127,9 @@ def _flag_lost_matches(
             flagged = evaluated
     is_lost = named_column(_MET) & ~named_column(_MEETS)
     return flagged, [
-        (is_lost & sf.coalesce(sf.length(value) == 0, sf.lit(False)), unmatchable_message(name))
+        Misfit(
+            is_lost & sf.coalesce(sf.length(value) == 0, sf.lit(False)), unmatchable_message(name)
+        )
         for name, value in by_clause.items()
     ]
 

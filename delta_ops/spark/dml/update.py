@@ -139,7 +139,9 @@ def _assign(planned: PlannedUpdate, snapshot: Snapshot, rows: DataFrame) -> Data
         else named_column(each.name)
         for each in tracked_definition(definition, table).schema.fields
     }
-    misfits = [(changed & is_broken, message) for is_broken, message in planned.assigned.misfits]
+    misfits = [
+        each._replace(is_broken=changed & each.is_broken) for each in planned.assigned.misfits
+    ]
     assigned = {name.lower(): changed for name in new}
     named = planned.condition.apply_alias(rows)
     return follow(assign(named, values, misfits, changed), assigned.get, definition, table)

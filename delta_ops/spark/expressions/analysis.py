@@ -49,6 +49,8 @@ _NUMBERS = frozenset({"boolean", "byte", "short", "integer", "long", "float", "d
 _KEYS_OF_NAMES = {"UNRESOLVED_COLUMN": "objectName", "AMBIGUOUS_REFERENCE": "name"}
 """The parameter with the name of the column, for conditions of Spark's errors."""
 _MORE_ROWS = "it depends on more than one row"
+_OF_MORE_ROWS = "UNSUPPORTED_EXPR_FOR_OPERATOR"
+"""Spark's condition of a statement with an expression over more than one row."""
 _UNSTABLE = "it is not deterministic"
 
 
@@ -58,6 +60,10 @@ class Analyzed:
 
     obstacle: str = ""
     """Why the expression is unusable; empty if it is usable."""
+    error_class: str | None = None
+    """Spark's condition of a statement with this obstacle."""
+    error: Exception | None = None
+    """Spark's error, if that is the obstacle."""
     unknown: ColumnPath | None = None
     """The column that Spark does not find, or finds twice, if that is the obstacle."""
     is_stable: bool = False
@@ -78,17 +84,21 @@ def analyze(column: Column, rows: DataFrame, *, must_be_true: bool = False) -> A
         selected = rows.select(column)
         fields = selected.schema.fields
     except (PySparkException, Py4JJavaError) as error:
-        return Analyzed(obstacle=_why_not_understood(error), unknown=_unknown_column(error))
+        return Analyzed(
+            obstacle=_why_not_understood(error), unknown=_unknown_column(error), error=error
+        )
     if must_be_true and [type(field.dataType) for field in fields] != [BooleanType]:
-        return Analyzed(obstacle="it is not a condition")
+        return Analyzed(
+            obstacle="it is not a condition", error_class="DATATYPE_MISMATCH.FILTER_NOT_BOOLEAN"
+        )
     if is_connect(rows.sparkSession):
         return Analyzed(is_constant=must_be_true and _is_constant_on_connect(column, rows))
     plan, before = selected._jdf.queryExecution().analyzed(), _class_of(_plan_of(rows))
     if _class_of(plan) != "Project" or _class_of(plan.child()) != before:
-        return Analyzed(obstacle=_MORE_ROWS)
+        return Analyzed(obstacle=_MORE_ROWS, error_class=_OF_MORE_ROWS)
     expression = plan.projectList().head()
     if not expression.deterministic():
-        return Analyzed(obstacle=_UNSTABLE)
+        return Analyzed(obstacle=_UNSTABLE, error_class="INVALID_NON_DETERMINISTIC_EXPRESSIONS")
     nodes = list(_nodes(expression))
     is_timeless = not {_class_of(node) for node in nodes} & _OF_TIME
     return Analyzed(
@@ -119,15 +129,20 @@ def validate_values(columns: Mapping[str, Column], rows: DataFrame, table: str, 
         if analyze(column, rows).obstacle == _MORE_ROWS:
             raise InvalidRequestError(
                 f"{table}: the new value of column {name} depends on more than one row, or "
-                "produces several; compute it in its own query, and merge the result"
+                "produces several; compute it in its own query, and merge the result",
+                _OF_MORE_ROWS,
             )
 
 
 def validate_known(analyzed: Analyzed, find: Find, table: str) -> None:
     """Raise our error for a column that Spark does not find, since Spark's has other words."""
-    if analyzed.unknown is not None:
-        with naming_table(table):
+    if analyzed.unknown is None:
+        return
+    with naming_table(table):
+        try:
             find(analyzed.unknown)
+        except InvalidRequestError as error:
+            raise error from analyzed.error
 
 
 def reason_of(error: PySparkException) -> str:

@@ -363,8 +363,9 @@ def validate_condition(condition: SparkCondition, rows: DataFrame, table: str, f
     validate_known(found, find, table)
     if found.obstacle:
         raise InvalidRequestError(
-            f"{table}: the condition {condition.text!r} cannot be used: {found.obstacle}"
-        )
+            f"{table}: the condition {condition.text!r} cannot be used: {found.obstacle}",
+            found.error_class,
+        ) from found.error
     if condition.may_be_constant and '"' not in condition.text:
         return found.is_stable
     if found.is_constant:

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 
 from delta_ops.errors import (
     BrokenRuleError,
     CommitConflictError,
     DeltaOpsError,
+    InvalidRequestError,
     RepeatedMatchError,
     ReplacedColumnsError,
     TableExistsError,
     TableNotFoundError,
+    UnknownColumnError,
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
-from delta_ops.spark.versions import error_with_condition
+from delta_ops.spark.versions import error_condition, error_with_condition
 
 _CONFLICTS: Mapping[str, str] = {
     "": "DELTA_CONCURRENT_WRITE",
@@ -29,6 +31,12 @@ _CONFLICTS: Mapping[str, str] = {
     "delete delete": "DELTA_CONCURRENT_DELETE_DELETE",
 }
 """The reference's error classes of conflicts."""
+_UNRESOLVED: Mapping[type[DeltaOpsError], str] = {
+    UnknownColumnError: "UNRESOLVED_COLUMN.WITH_SUGGESTION"
+}
+"""Spark's conditions of errors that Spark did not cause."""
+_RAISED = "USER_RAISED_EXCEPTION"
+"""Spark's condition of an error that an expression raises."""
 
 
 def analysis_error(error: DeltaOpsError) -> AnalysisException:
@@ -39,6 +47,8 @@ def analysis_error(error: DeltaOpsError) -> AnalysisException:
 def delta_condition(error: DeltaOpsError) -> str | None:
     """The reference's error class of an error; None if it has none."""
     match error:
+        case InvalidRequestError(error_class=str() as found):
+            return found
         case CommitConflictError(kind=kind):
             return _CONFLICTS.get(kind)
         case BrokenRuleError(rule=rule) if rule.startswith("NOT NULL"):
@@ -51,8 +61,8 @@ def delta_condition(error: DeltaOpsError) -> str | None:
             return "DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE"
         case TableNotFoundError():
             return "DELTA_MISSING_DELTA_TABLE"
-        case TableExistsError():
-            return "DELTA_TABLE_ALREADY_EXISTS"
+        case TableExistsError(is_named=is_named):
+            return "TABLE_OR_VIEW_ALREADY_EXISTS" if is_named else "DELTA_TABLE_ALREADY_EXISTS"
         case VersionNotFoundError(requested=requested) if requested.startswith("timestamp "):
             end = "GREATER_THAN_COMMIT" if error.is_too_late else "EARLIER_THAN_COMMIT_RETENTION"
             return f"DELTA_TIMESTAMP_{end}"
@@ -61,4 +71,17 @@ def delta_condition(error: DeltaOpsError) -> str | None:
         case UnsupportedFeatureError(to=to):
             end = "READ" if to == "read" else "WRITE"
             return f"DELTA_UNSUPPORTED_FEATURES_FOR_{end}"
+        case InvalidRequestError():
+            return _condition_of_cause(error) or _UNRESOLVED.get(type(error))
+    return None
+
+
+def _condition_of_cause(error: DeltaOpsError) -> str | None:
+    """The condition of the error that caused an error."""
+    match error.__cause__:
+        case DeltaOpsError() as cause:
+            return delta_condition(cause)
+        case PySparkException() as cause:
+            found = error_condition(cause)
+            return None if found == _RAISED else found
     return None

@@ -117,6 +117,8 @@ _JAVA_IS_TOO_NEW = "getSubject is not supported"
 """The message of Java 24 and later to the Hadoop of Spark before 4.2."""
 _LOST = re.compile(r"CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND|ExecutorLostFailure")
 _GONE = re.compile(r"FILE_NOT_EXIST|java\.io\.FileNotFoundException")
+_ERROR_CLASS = re.compile(r"\[(DELTA_CAST_OVERFLOW_IN_TABLE_WRITE|CAST_INVALID_INPUT)\] ")
+"""The error class in an error of our own expressions."""
 _SQLSTATE = re.compile(r" SQLSTATE: \w{5}$")
 _EXCEPTION = re.compile(r"^(?:Caused by: |: )?(?:[\w$]+\.)+[\w$]*(?:Exception|Error): (.+)$", re.M)
 
@@ -167,9 +169,12 @@ def failure_of(error: Exception, table: str, place: str) -> DeltaOpsError:
             f"{_reason(error, text)}. A vacuum of the source table may have deleted it: read that "
             "table again, and write again"
         )
+    reason = _reason(error, text)
+    raised = _ERROR_CLASS.search(reason)
     return InvalidRequestError(
         f"{table}: Spark could not compute the rows, and nothing was committed: "
-        f"{_reason(error, text)}. Correct the DataFrame or its input, and write again"
+        f"{_ERROR_CLASS.sub('', reason)}. Correct the DataFrame or its input, and write again",
+        raised[1] if raised else None,
     )
 
 

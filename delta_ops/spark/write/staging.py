@@ -172,4 +172,8 @@ def _nan_checks(definition: TableDefinition) -> Iterator[RowCheck]:
 def _rule_checks(rules: Sequence[SourceRule], definition: TableDefinition) -> Iterator[RowCheck]:
     for each in rules:
         is_broken = ~matches(each.predicate, definition.schema)
-        yield RowCheck(num_broken=sf.count_if(is_broken), message=each.message)
+        yield RowCheck(
+            num_broken=sf.count_if(is_broken),
+            message=each.message,
+            error_class=each.error_class,
+        )

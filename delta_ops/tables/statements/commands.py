@@ -253,7 +253,8 @@ def _partitions(table: Table, snapshot: Snapshot) -> DataFrame:
     names = snapshot.partition_columns
     if not names:
         raise InvalidRequestError(
-            f"{table.log.uri} is not partitioned, so it has no partitions to show"
+            f"{table.log.uri} is not partitioned, so it has no partitions to show",
+            "DELTA_SHOW_PARTITION_IN_NON_PARTITIONED_TABLE",
         )
     rows = ds.read(table.spark, table.log).select(*map(quote, names))
     return rows.distinct().orderBy(*map(quote, names))

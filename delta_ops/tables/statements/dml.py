@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, TypeAlias, overload
@@ -135,7 +136,9 @@ def _affected_rows(
     return table.rows([(result.metrics.get(metric, unknown),)], _AFFECTED)
 
 
-def _values(table: Table, assignments: nodes.Assignments, names: _Names) -> dict[str, str]:
+def _values(
+    table: Table, assignments: nodes.Assignments, names: _Names, *, is_insert: bool = False
+) -> dict[str, str]:
     """New values by column; DEFAULT becomes the default of its column.
 
     Raises:
@@ -143,7 +146,10 @@ def _values(table: Table, assignments: nodes.Assignments, names: _Names) -> dict
     """
     values = {names.shorten_column(name): names.shorten(value) for name, value in assignments}
     if len(values) < len(assignments):
-        raise InvalidRequestError(f"{table.log.uri}: a column is set twice; set it once")
+        raise InvalidRequestError(
+            f"{table.log.uri}: a column is set twice; set it once",
+            "DELTA_DUPLICATE_COLUMNS_ON_INSERT" if is_insert else "DELTA_CONFLICT_SET_COLUMN",
+        )
     defaults = [column for column, value in values.items() if value.upper() == DEFAULT]
     if not defaults:
         return values
@@ -179,7 +185,8 @@ def _merge(table: Table, statement: nodes.MergeInto) -> DataFrame:
     if statement.adds_columns:
         merge = merge.withSchemaEvolution()
     for clause in statement.clauses:
-        values = _values(table, clause.assignments, names)
+        is_insert = clause.action == "insert"
+        values = _values(table, clause.assignments, names, is_insert=is_insert)
         merge = _add_clause(merge, clause, names.shorten(clause.condition), values)
     return merge.execute()
 
@@ -234,8 +241,30 @@ def _insert(table: Table, statement: nodes.Insert) -> DataFrame:
         options["replacewhere"] = ("replaceWhere", condition)
     replaces = statement.overwrites or condition is not None
     calls = Calls(mode="overwrite" if replaces else "append", options=options)
-    save(rows, calls, None, table.storage_options)
+    known = {each.lower() for each in columns}
+    has_unknown = any(each.lower() not in known for each in statement.columns or ())
+    with _naming_inserts(has_unknown_names=has_unknown):
+        save(rows, calls, None, table.storage_options)
     return table.nothing()
+
+
+@contextmanager
+def _naming_inserts(*, has_unknown_names: bool) -> Iterator[None]:
+    """Raise errors of a write with the error classes of INSERT.
+
+    Args:
+        has_unknown_names: Whether the column list of the statement names an unknown column.
+    """
+    try:
+        yield
+    except InvalidRequestError as error:
+        if error.error_class == "DELTA_CAST_OVERFLOW_IN_TABLE_WRITE":
+            found = "CAST_OVERFLOW_IN_TABLE_INSERT"
+        elif error.error_class == "DELTA_METADATA_MISMATCH" and has_unknown_names:
+            found = "UNRESOLVED_COLUMN.WITH_SUGGESTION"
+        else:
+            raise
+        raise InvalidRequestError(error.message, found) from error
 
 
 def _fixed_value(column: str, value: str, data_type: DataType) -> Column:
@@ -297,7 +326,9 @@ def _put_defaults(table: Table, schema: StructType, statement: nodes.Insert) -> 
             f"({', '.join(columns)}), by position; write a value or DEFAULT for each"
         )
     if len({each.lower() for each in columns}) < len(columns):
-        raise InvalidRequestError(f"{table.log.uri}: a column is named twice; name it once")
+        raise InvalidRequestError(
+            f"{table.log.uri}: a column is named twice; name it once", "COLUMN_ALREADY_EXISTS"
+        )
     by_column = dict(zip(columns, zip(*statement.value_rows, strict=True), strict=True))
     kept: dict[str, list[str]] = {}
     for column, values in by_column.items():
