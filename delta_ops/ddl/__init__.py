@@ -5,7 +5,6 @@ Each function commits once, or not at all if the table is already as requested.
 
 from delta_ops.ddl.clone import shallow_clone
 from delta_ops.ddl.clustering import cluster_by
-from delta_ops.ddl.column_changes import NewColumn
 from delta_ops.ddl.columns import (
     add_columns,
     change_type,
@@ -22,6 +21,7 @@ from delta_ops.ddl.create import IfExists, create_table
 from delta_ops.ddl.drop import DropResult, drop_table
 from delta_ops.ddl.features import add_feature, drop_feature, upgrade_protocol
 from delta_ops.ddl.manifest import ManifestResult, generate_manifest
+from delta_ops.ddl.new_columns import NewColumn
 from delta_ops.ddl.properties import rename_table, set_properties, set_table_comment
 
 __all__ = [

@@ -7,15 +7,12 @@ A change of a column that a rule of the table uses is rejected, and the error na
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
-from itertools import chain
+from dataclasses import replace
 from typing import Any
 
-import pyarrow as pa
-
-from delta_ops.arguments import validate_arguments
 from delta_ops.ddl.alter import Alteration
 from delta_ops.ddl.constraints import require_rows
+from delta_ops.ddl.new_columns import NewColumn, new_field
 from delta_ops.errors import InvalidRequestError
 from delta_ops.option_words import option
 from delta_ops.protocol.column_uses import (
@@ -44,7 +41,7 @@ from delta_ops.protocol.schema import (
     find_field,
     schema_to_json,
 )
-from delta_ops.protocol.schema.arrow_types import schema_from_arrow, validate_levels
+from delta_ops.protocol.schema.arrow_types import validate_levels
 from delta_ops.protocol.schema.changes import (
     add_field,
     drop_field,
@@ -56,44 +53,14 @@ from delta_ops.protocol.schema.changes import (
     replace_member,
     set_metadata_key,
 )
+from delta_ops.protocol.schema.char_types import SQL_TYPE, change_length
 from delta_ops.protocol.schema.column_names import find_named, name_of_path, path_of_name
-from delta_ops.protocol.schema.evolution import allow_nulls
-from delta_ops.protocol.schema.type_text import parse_type
 from delta_ops.protocol.schema.widening import describe_widening, is_widening
 from delta_ops.protocol.sort_key import sort_columns
 from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.transaction import Transaction
 from delta_ops.transaction.engine import CheckRows, Engine
 from delta_ops.transaction.table_change import SetColumns
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewColumn:
-    """A column to add, or a field of a struct; existing rows have null in it.
-
-    Examples:
-        >>> address = NewColumn(name="address", data_type="struct<city: string>", first=True)
-        >>> _ = add_columns("lake/orders", [address])
-        >>> street = NewColumn(name="address.street", data_type=pa.string(), comment="with number")
-        >>> _ = add_columns("lake/orders", [street])
-        >>> DeltaLog("lake/orders").snapshot().arrow_schema.field("address").type
-        StructType(struct<city: string, street: string>)
-    """
-
-    name: str
-    """`a.b` is a new field `b` of the column `a`."""
-    data_type: DataType | pa.DataType | str
-    """A string is a type of Spark SQL."""
-    comment: str | None = None
-    first: bool = False
-    """Whether to place the field first in its struct."""
-    after: str | None = None
-    """The field of the same struct to place it after. Without `first` and `after` it comes last."""
-
-    def __post_init__(self) -> None:
-        validate_arguments(
-            NewColumn, {each.name: getattr(self, each.name) for each in fields(self)}
-        )
 
 
 def add(transaction: Transaction, columns: Sequence[NewColumn]) -> Alteration:
@@ -105,6 +72,11 @@ def add(transaction: Transaction, columns: Sequence[NewColumn]) -> Alteration:
         struct, exact_path = find_struct(schema, tuple(parent))
         after = None if column.after is None else _plain_name(struct, column.after)
         field = new_field(name, column)
+        if parent and SQL_TYPE in field.metadata:
+            raise InvalidRequestError(
+                f"{column.name}: a field cannot be added as CHAR or VARCHAR, because the length of "
+                "its values would not be checked; use string"
+            )
         schema = add_field(schema, exact_path, field, first=column.first, after=after)
         paths.append((*exact_path, name))
         positions.append(_position(column, after))
@@ -189,6 +161,8 @@ def change_type(transaction: Transaction, column: str, wanted: DataType) -> Alte
     definition, table = transaction.definition, transaction.log.uri
     schema = definition.schema
     path, field, inner, current = find_member(schema, path_of_name(column, schema))
+    if (changed := change_length(schema, (*path, *inner), wanted)) is not None:
+        return _change_field(transaction, path, changed)
     validate_levels(wanted, column)
     if current == wanted:
         return None
@@ -207,7 +181,8 @@ def change_type(transaction: Transaction, column: str, wanted: DataType) -> Alte
     if not TYPE_WIDENING.value_in(definition.metadata.configuration):
         raise InvalidRequestError(
             f"{table}: the table does not allow type widening; set delta.enableTypeWidening = "
-            "true first"
+            "true first",
+            "DELTA_UNSUPPORTED_ALTER_TABLE_CHANGE_COL_OP",
         )
     widened = replace(field, data_type=replace_member(field.data_type, inner, wanted))
     change = SetColumns(
@@ -302,20 +277,6 @@ def _changed_column(path: ColumnPath, field: StructField) -> Alteration:
     )
 
 
-def new_field(name: str, column: NewColumn) -> StructField:
-    """The field of a new column; all of its fields are nullable."""
-    requested = column.data_type
-    if isinstance(requested, str):
-        data_type = parse_type(requested)
-    elif isinstance(requested, pa.DataType):
-        data_type = schema_from_arrow(pa.schema([pa.field(name, requested)])).fields[0].data_type
-    else:
-        data_type = requested
-    validate_levels(data_type, name)
-    metadata = {} if column.comment is None else {"comment": column.comment}
-    return StructField(name, allow_nulls(data_type), True, metadata)
-
-
 def _plain_name(struct: StructType, name: str) -> str:
     """The name of a field without backticks, in upper or lower case as the user wrote it."""
     found = find_named(struct, name).name
@@ -344,7 +305,8 @@ def _refuse_type(path: ColumnPath, current: DataType, wanted: DataType, table: s
         raise InvalidRequestError(
             f"{table}: column {name} of type {current.name} cannot become {wanted.name}: some "
             "values do not fit that type. Overwrite the table with "
-            f"{option('overwrite_schema', True)}"
+            f"{option('overwrite_schema', True)}",
+            "DELTA_UNSUPPORTED_ALTER_TABLE_CHANGE_COL_OP",
         )
 
 
@@ -374,16 +336,19 @@ def _require_mapping(definition: TableDefinition, done: str, table: str) -> None
         raise InvalidRequestError(
             f"{table}: columns can be {done} only in a table with column mapping, because files "
             "store columns by name; set delta.columnMapping.mode = name first, or overwrite the "
-            f"table with {option('overwrite_schema', True)}"
+            f"table with {option('overwrite_schema', True)}",
+            f"DELTA_UNSUPPORTED_{'RENAME' if done == 'renamed' else 'DROP'}_COLUMN",
         )
 
 
 def _refuse_uses(definition: TableDefinition, path: ColumnPath, done: str, table: str) -> None:
     uses = list(uses_in_expressions(definition, path))
     if uses:
+        user = "CONSTRAINT" if uses[0].startswith("the constraint") else "GENERATED_COLUMNS"
         raise InvalidRequestError(
             f"{table}: column {name_of_path(path)} cannot be {done}: it is used by "
-            f"{', '.join(uses)}; drop or change that first"
+            f"{', '.join(uses)}; drop or change that first",
+            f"DELTA_{user}_DEPENDENT_COLUMN_CHANGE",
         )
 
 
@@ -399,11 +364,17 @@ def _refuse_layout(transaction: Transaction, path: ColumnPath) -> None:
         "the partitioning of the table" for each in definition.partition_columns if path == (each,)
     )
     sort_key = ("the sort key" for each in sort_columns(definition) if path == (each.name,))
-    for use in chain(partitioning, clustering, sort_key):
-        raise InvalidRequestError(
-            f"{transaction.log.uri}: column {name_of_path(path)} cannot be dropped: it is used by "
-            f"{use}"
-        )
+    for uses, error_class in (
+        (partitioning, "DELTA_UNSUPPORTED_DROP_PARTITION_COLUMN"),
+        (clustering, "DELTA_UNSUPPORTED_DROP_CLUSTERING_COLUMN"),
+        (sort_key, None),
+    ):
+        for use in uses:
+            raise InvalidRequestError(
+                f"{transaction.log.uri}: column {name_of_path(path)} cannot be dropped: it is used "
+                f"by {use}",
+                error_class,
+            )
 
 
 def _rename_in_properties(

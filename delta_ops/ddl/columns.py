@@ -15,7 +15,7 @@ from typing import Any
 from delta_ops.arguments import validate_arguments
 from delta_ops.ddl import column_changes
 from delta_ops.ddl.alter import alter
-from delta_ops.ddl.column_changes import NewColumn
+from delta_ops.ddl.new_columns import NewColumn
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import TableOrPlace
 from delta_ops.protocol.schema import DataType
@@ -160,7 +160,8 @@ def change_type(
 
     Args:
         column: `l.element`, `m.key` and `m.value` name the members of an array or a map.
-        data_type: A string is a type of Spark SQL.
+        data_type: A string is a type of Spark SQL. A CHAR or VARCHAR column can become a longer
+            VARCHAR, or string, also without type widening.
         txn: Application id and version; a change with a txn that is in the table is not repeated.
         user_metadata: Any text, kept in commitInfo.
 
@@ -178,8 +179,9 @@ def change_type(
         DataType(int64)
     """
     validate_arguments(change_type, locals())
-    wanted = parse_type(data_type) if isinstance(data_type, str) else data_type
-    change = partial(column_changes.change_type, column=column, wanted=wanted)
+    if isinstance(data_type, str):
+        data_type = parse_type(data_type, allows_lengths=True)
+    change = partial(column_changes.change_type, column=column, wanted=data_type)
     return alter(target, change, txn, user_metadata, storage_options, dry_run)
 
 

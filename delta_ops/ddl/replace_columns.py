@@ -10,10 +10,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from delta_ops.ddl.alter import Alteration
-from delta_ops.ddl.column_changes import NewColumn, field_json, new_field
+from delta_ops.ddl.column_changes import field_json
+from delta_ops.ddl.new_columns import NewColumn, new_field
 from delta_ops.errors import InvalidRequestError, ReplacedColumnsError
 from delta_ops.protocol.schema import ArrayType, DataType, MapType, StructField, StructType
+from delta_ops.protocol.schema.char_types import SQL_TYPE
 from delta_ops.protocol.schema.column_names import name_of_path, path_of_name
+from delta_ops.protocol.schema.type_text import type_text
 from delta_ops.transaction import Transaction
 from delta_ops.transaction.table_change import SetColumns
 
@@ -63,6 +66,12 @@ def _merge(known: StructType, given: StructType, parent: tuple[str, ...]) -> Str
 
 def _merge_field(known: StructField, given: StructField, parent: tuple[str, ...]) -> StructField:
     path = (*parent, known.name)
+    types = [each.metadata.get(SQL_TYPE, type_text(each.data_type)) for each in (known, given)]
+    if SQL_TYPE in {*known.metadata, *given.metadata} and types[0] != types[1]:
+        raise ReplacedColumnsError(
+            f"column {name_of_path(path)} of type {types[0]} cannot become {types[1]}; change "
+            "types with ALTER COLUMN ... TYPE"
+        )
     data_type = _merge_type(known.data_type, given.data_type, path)
     comment = {key: given.metadata[key] for key in ("comment",) if key in given.metadata}
     return replace(known, data_type=data_type, metadata={**known.metadata, **comment})

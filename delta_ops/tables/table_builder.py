@@ -9,9 +9,11 @@ from typing import Any, Generic, TypeVar
 from pyspark.errors import UnsupportedOperationException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import (
+    ArrayType,
     CharType,
     DataType,
     LongType,
+    MapType,
     StringType,
     StructField,
     StructType,
@@ -270,13 +272,25 @@ def identity_metadata(generator: IdentityGenerator, *, allows_values: bool) -> d
 
 def _stored_field(field: StructField) -> StructField:
     """The column as stored in a table: CHAR and VARCHAR become strings."""
-    if not isinstance(field.dataType, CharType | VarcharType):
-        return field
-    return StructField(field.name, StringType(), field.nullable, field.metadata)
+    return StructField(field.name, _stored_type(field.dataType), field.nullable, field.metadata)
+
+
+def _stored_type(data_type: DataType) -> DataType:
+    match data_type:
+        case CharType() | VarcharType():
+            return StringType()
+        case StructType():
+            return StructType([_stored_field(each) for each in data_type])
+        case ArrayType():
+            return ArrayType(_stored_type(data_type.elementType), data_type.containsNull)
+        case MapType():
+            key, value = _stored_type(data_type.keyType), _stored_type(data_type.valueType)
+            return MapType(key, value, data_type.valueContainsNull)
+    return data_type
 
 
 def _add_sql_type(field: Column, source: StructField) -> Column:
-    """Add the CHAR or VARCHAR type to the column's metadata."""
-    if not isinstance(source.dataType, CharType | VarcharType):
+    """Add a type with CHAR or VARCHAR to the column's metadata."""
+    if _stored_type(source.dataType) == source.dataType:
         return field
     return replace(field, metadata={**field.metadata, SQL_TYPE: source.dataType.simpleString()})

@@ -89,3 +89,15 @@ def test_a_repeated_name_is_rejected(tmp_path: Path) -> None:
     da.write(tmp_path, pa.table({"id": [1]}))
     with pytest.raises(InvalidRequestError, match="named twice"):
         state(tmp_path, ("id", "BIGINT"), ("ID", "BIGINT"))
+
+
+def test_lengths_of_texts_are_stated_and_kept(tmp_path: Path) -> None:
+    da.write(tmp_path, pa.table({"id": [1]}))
+    state(tmp_path, ("id", "BIGINT"), ("v", "VARCHAR(2)"))
+    state(tmp_path, ("v", "VARCHAR(2)"), ("id", "BIGINT"), ("w", "STRUCT<x: CHAR(2)>"))
+    with pytest.raises(InvalidRequestError, match=r"w\.x holds at most 2"):
+        da.write(tmp_path, pa.table({"id": [2], "w": [{"x": "abc"}]}))
+    for wanted in ("STRING", "VARCHAR(3)"):
+        stated = (("v", wanted), ("id", "BIGINT"), ("w", "STRUCT<x: CHAR(2)>"))
+        with pytest.raises(ReplacedColumnsError, match=r"column v of type varchar\(2\) cannot"):
+            state(tmp_path, *stated)

@@ -9,16 +9,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
+from delta_ops.errors import InvalidRequestError
 from delta_ops.protocol.schema import (
     STRING,
     ArrayType,
+    ColumnPath,
     DataType,
     MapType,
     StructField,
     StructType,
 )
+from delta_ops.protocol.schema.changes import set_metadata_key
+from delta_ops.protocol.schema.column_names import name_of_path
+from delta_ops.protocol.schema.type_text import type_text
 
 CharLengths: TypeAlias = "int | Mapping[str, CharLengths]"
 """Number of characters of a string, or of each member of a nested value.
@@ -36,6 +42,9 @@ _LENGTH = re.compile(r"\((\d{1,9})\)")
 _QUOTED = re.compile(r"`((?:[^`]|``)*)`")
 _PLAIN = re.compile(r"[^:]+")
 _MEMBERS = {"array": ("element",), "map": ("key", "value")}
+_WITH_LENGTH = re.compile(r"(char|varchar)\((\d+)\)")
+_KEEPS_VALUES = frozenset({("char", "varchar"), ("varchar", "varchar")})
+"""Types whose values fit the second type, if its length is not less."""
 
 
 def char_lengths(field: StructField) -> CharLengths | None:
@@ -65,6 +74,87 @@ def char_length(path: tuple[str, ...], column: StructField) -> int | None:
     for name in path[1:]:
         lengths = lengths.get(name) if isinstance(lengths, Mapping) else None
     return lengths if isinstance(lengths, int) else None
+
+
+def split_lengths(data_type: DataType) -> tuple[DataType, str | None]:
+    """Replace CHAR and VARCHAR by string.
+
+    Args:
+        data_type: As `parse_type` makes it with `allows_lengths`.
+
+    Returns:
+        The type that is stored, and the whole type in SQL for `SQL_TYPE`; None without such a type.
+    """
+    stored = _stored_type(data_type)
+    return stored, None if stored == data_type else type_text(data_type)
+
+
+def change_length(schema: StructType, path: ColumnPath, wanted: DataType) -> StructField | None:
+    """Change the length of a CHAR or VARCHAR column, or remove it.
+
+    Args:
+        path: The column, and the members below it, spelled as in the schema.
+        wanted: The type, which may contain CHAR and VARCHAR.
+
+    Returns:
+        The changed column; None if neither of its types has a length.
+
+    Raises:
+        InvalidRequestError: Existing values may not fit, or the length is within a nested column.
+    """
+    column = schema.fields_by_lower_name[path[0].lower()][0]
+    stored, sql_type = split_lengths(wanted)
+    if sql_type is None and (stored != STRING or _limit_at(path, column) is None):
+        return None
+    name = name_of_path(path)
+    if len(path) > 1:
+        raise InvalidRequestError(
+            f"column {name}: the length of a CHAR or VARCHAR within a column cannot change; add a "
+            "column with the new type",
+            _UNSUPPORTED,
+        )
+    current = column.metadata.get(SQL_TYPE, column.data_type.name)
+    if sql_type == current:
+        return column
+    if sql_type is not None and not _fits(str(current), sql_type):
+        raise InvalidRequestError(
+            f"column {name} of type {current} cannot become {sql_type}: some values do not fit "
+            "that type. Choose VARCHAR with at least the same length, or add a column",
+            _UNSUPPORTED,
+        )
+    return set_metadata_key(column, SQL_TYPE, sql_type)
+
+
+_UNSUPPORTED = "NOT_SUPPORTED_CHANGE_COLUMN"
+"""The reference's error class of changes to a type that does not hold all values."""
+
+
+def _fits(current: str, wanted: str) -> bool:
+    """Whether each value of a type with a length fits another such type."""
+    before, after = _WITH_LENGTH.fullmatch(current.lower()), _WITH_LENGTH.fullmatch(wanted)
+    if before is None or after is None:
+        return False
+    return (before[1], after[1]) in _KEEPS_VALUES and int(before[2]) <= int(after[2])
+
+
+def _limit_at(path: ColumnPath, column: StructField) -> int | None:
+    limits = length_limits(column)
+    for name in path[1:]:
+        limits = limits.get(name) if isinstance(limits, Mapping) else None
+    return limits if isinstance(limits, int) else None
+
+
+def _stored_type(data_type: DataType) -> DataType:
+    match data_type:
+        case StructType(fields=fields):
+            return StructType(
+                tuple(replace(each, data_type=_stored_type(each.data_type)) for each in fields)
+            )
+        case ArrayType(element_type=element):
+            return replace(data_type, element_type=_stored_type(element))
+        case MapType(key_type=key, value_type=value):
+            return replace(data_type, key_type=_stored_type(key), value_type=_stored_type(value))
+    return STRING if _WITH_LENGTH.fullmatch(data_type.name) else data_type
 
 
 def _lengths(field: StructField, kinds: frozenset[str]) -> CharLengths | None:

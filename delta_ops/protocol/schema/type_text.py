@@ -30,6 +30,7 @@ from delta_ops.protocol.schema import (
     DataType,
     DecimalType,
     MapType,
+    PrimitiveType,
     StructField,
     StructType,
 )
@@ -61,13 +62,17 @@ _IN_SQL = {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tin
 _TOKEN = re.compile(r"\s*(`(?:[^`]|``)+`|\w+|[<>(),:])")
 
 
-def parse_type(text: str) -> DataType:
+def parse_type(text: str, *, allows_lengths: bool = False) -> DataType:
     """Parse a type.
+
+    Args:
+        allows_lengths: Whether the type may contain CHAR(n) and VARCHAR(n), which become types of
+            these names; `char_types` replaces them by strings.
 
     Raises:
         InvalidRequestError: The text is no type; lists the valid names.
     """
-    reader = _Reader(text, _tokens(text))
+    reader = _Reader(text, _tokens(text), allows_lengths)
     try:
         data_type = reader.read_type()
     except RecursionError as error:
@@ -120,11 +125,13 @@ class _Reader:
 
     text: str
     tokens: list[str]
+    allows_lengths: bool
     position: int = 0
 
     def error(self) -> InvalidRequestError:
+        limited = "char(length), varchar(length), " if self.allows_lengths else ""
         return InvalidRequestError(
-            f"{self.text!r} is not a column type; the types are {', '.join(_NAMES)}, "
+            f"{self.text!r} is not a column type; the types are {', '.join(_NAMES)}, {limited}"
             "decimal(precision, scale), array<type>, map<type, type>, struct<name: type, ...>"
         )
 
@@ -159,6 +166,8 @@ class _Reader:
                 return self._read_struct()
             case "decimal" | "dec" | "numeric":
                 return self._read_decimal()
+            case "char" | "character" | "varchar" if self.allows_lengths:
+                return self._read_limited("varchar" if name == "varchar" else "char")
         if name not in _NAMES:
             raise self.error()
         return _NAMES[name]
@@ -192,6 +201,14 @@ class _Reader:
                 f"{MAX_DECIMAL_PRECISION}, and its scale between 0 and the precision"
             )
         return DecimalType(precision, scale)
+
+    def _read_limited(self, name: str) -> PrimitiveType:
+        self.expect("(")
+        length = self._read_number()
+        self.expect(")")
+        if length < 1:
+            raise InvalidRequestError(f"{self.text!r}: the length of a {name} must be 1 or more")
+        return PrimitiveType(f"{name}({length})")
 
     def _read_number(self) -> int:
         token = self.next()

@@ -101,7 +101,8 @@ def _unset(table: Table, statement: nodes.UnsetProperties) -> None:
     if missing and not statement.if_exists:
         raise InvalidRequestError(
             f"{table.log.uri} has no property {', '.join(missing)}; correct the name, or add IF "
-            "EXISTS"
+            "EXISTS",
+            "DELTA_UNSET_NON_EXISTENT_PROPERTY",
         )
     values = {name: None for name in statement.names if name in known}
     if values:
@@ -155,7 +156,7 @@ def _change_of(table: Table, change: ColumnChange) -> Change:
     column, value = change.column, change.value
     match change.change:
         case "type":
-            wanted = parse_type(value or "")
+            wanted = parse_type(value or "", allows_lengths=True)
             return partial(column_changes.change_type, column=column, wanted=wanted)
         case "comment":
             return partial(column_changes.set_comment, column=column, comment=value)
@@ -209,7 +210,8 @@ def _create(table: Table, statement: nodes.CreateTable) -> None:
 def _require_same_location(table: Table, location: str) -> None:
     if DeltaLog(location).uri != table.log.uri:
         raise InvalidRequestError(
-            f"the table is at {table.log.uri}, and LOCATION is {location}; leave LOCATION out"
+            f"the table is at {table.log.uri}, and LOCATION is {location}; leave LOCATION out",
+            "DELTA_AMBIGUOUS_PATHS_IN_CREATE_TABLE",
         )
 
 
