@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
 import delta_ops.arrow as da
-from delta_ops import DeltaLog
+from delta_ops import DeltaLog, begin
 from delta_ops.errors import CommitConflictError, InvalidRequestError, StorageError
+from delta_ops.spark.engine import SparkEngine
 from delta_ops.tables import (
     ConcurrentAppendException,
     ConcurrentDeleteDeleteException,
@@ -27,8 +29,11 @@ from delta_ops.tables import (
     MetadataChangedException,
     ProtocolChangedException,
     configure_spark_with_delta_pip,
+    delta_table,
 )
 from delta_ops.tables.exceptions import exception_of
+from delta_ops.transaction.dml import delete_rows
+from delta_ops.transaction.requests import DeleteRequest
 from tests.support.tables import rows
 
 pytestmark = pytest.mark.spark
@@ -346,19 +351,12 @@ def test_errors_without_a_delta_spark_type_stay_unchanged() -> None:
 def test_a_lost_race_is_raised_by_that_name(
     items: DeltaTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import delta_ops.spark as ds
+    def late(engine: SparkEngine, request: DeleteRequest) -> Any:
+        stale = begin(tmp_path / "items")
+        da.delete(tmp_path / "items")
+        return delete_rows(engine, replace(request, target=stale))
 
-    delete = ds.delete
-
-    def late(*args: Any, **options: Any) -> Any:
-        log = DeltaLog(tmp_path / "items")
-        from delta_ops import begin
-
-        stale = begin(log)
-        da.delete(log)
-        return delete(args[0], stale, *args[2:], **options)
-
-    monkeypatch.setattr(ds, "delete", late)
+    monkeypatch.setattr(delta_table, "delete_rows", late)
     with pytest.raises((ConcurrentDeleteReadException, ConcurrentDeleteDeleteException)) as caught:
         items.delete("value = 1")
     assert isinstance(caught.value.__cause__, CommitConflictError)

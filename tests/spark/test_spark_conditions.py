@@ -91,7 +91,8 @@ def test_an_unknown_column_is_the_error_of_arrow(
     table = table_in(tmp_path / "t")
     with pytest.raises(UnknownColumnError) as error:
         CALLS[name](spark, table, condition)
-    assert str(error.value).startswith(f"{table}: There is no column nope")
+    side = "In the target of the merge: " if condition.startswith("target.") else ""
+    assert str(error.value).startswith(f"{table}: {side}There is no column nope")
     assert str(error.value).count(str(table)) == 1
 
 
@@ -103,7 +104,8 @@ def test_an_unknown_column_in_a_new_value_is_the_error_of_arrow(
     merge = ds.merge(table, rows, "x = k").when_matched_update({"p": "source.nope"})
     with pytest.raises(UnknownColumnError, match=f"^{table}: There is no column nope"):
         ds.update(spark, table, {"x": "nope + 1"})
-    with pytest.raises(UnknownColumnError, match=f"^{table}: There is no column nope"):
+    there = f"^{table}: In the source of the merge: There is no column nope"
+    with pytest.raises(UnknownColumnError, match=there):
         merge.execute()
 
 
