@@ -20,20 +20,21 @@ def command_page() -> str:
     """The page, from the commands of click."""
     from delta_ops.cli.main import cli
 
-    return HEAD + "".join(_sections(cli, "delta-ops", level=2))
+    # With its settings, as in a real call: a command caches the help options of its first context.
+    context = click.Context(cli, **cli.context_settings)
+    return HEAD + "".join(_sections(cli, "delta-ops", context, level=2))
 
 
-def _sections(group: click.Group, name: str, level: int) -> Iterator[str]:
-    context = click.Context(group, info_name=name)
+def _sections(group: click.Group, name: str, context: click.Context, level: int) -> Iterator[str]:
     for each in group.list_commands(context):
         command = group.commands[each]
-        yield _section(command, f"{name} {each}", level)
+        inner = click.Context(command, context)
+        yield _section(command, f"{name} {each}", inner, level)
         if isinstance(command, click.Group):
-            yield from _sections(command, f"{name} {each}", level + 1)
+            yield from _sections(command, f"{name} {each}", inner, level + 1)
 
 
-def _section(command: click.Command, name: str, level: int) -> str:
-    context = click.Context(command, info_name=name)
+def _section(command: click.Command, name: str, context: click.Context, level: int) -> str:
     usage = " ".join(command.collect_usage_pieces(context))
     text = cleandoc(command.help or "").replace("\b\n", "")
     rows = "".join(_rows(command, context))
