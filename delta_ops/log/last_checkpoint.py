@@ -123,7 +123,7 @@ def tag_scan_cache(storage: Storage, directory: str, text: str) -> None:
             _replace(storage, directory, {**stored, "tags": {**tags, TAG: text}})
             # Another process may have replaced the table since the hint was read. Readers fail on
             # a hint without its checkpoint.
-            first = f"{stored['version']:020}.checkpoint"
+            first = f"{int(stored['version']):020}.checkpoint"
             newer = storage.list_from(directory, first)
             if not any(first in info.path for info in newer):
                 storage.delete(f"{directory}/{LAST_CHECKPOINT}")

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.interleaving.enumeration import Counts
 from tests.interleaving.search import Meeting, pair, searching
 
 DANGEROUS = [
@@ -77,34 +76,18 @@ MERGED = [
 WIDENED = [pair(other, "widen") for other in ("append", "update-row", "merge-rows", "restore")]
 
 
-@pytest.mark.full
-def test_every_order_of_a_type_widening_and_a_change_keeps_every_promise(
-    report: Callable[[str], None],
-) -> None:
-    counts = Counts()
-    with searching() as search:
-        for meeting in WIDENED:
-            counts += search.explore(meeting, "two changes of turn")
-        report(search.report(f"{len(WIDENED)} pairs, with two changes of turn", counts))
-        assert not search.failures, search.verdict()
+SHORTER = [*MERGED, *WIDENED]
+LONGER = [*DANGEROUS, *TAGGED, *BRANCHED, *SESSIONS, *KEPT, *ACCELERATED]
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
-    "meeting", [*DANGEROUS, *TAGGED, *BRANCHED, *SESSIONS, *KEPT, *ACCELERATED], ids=str
+    "meeting",
+    [
+        *(pytest.param(each, marks=pytest.mark.full, id=str(each)) for each in SHORTER),
+        *(pytest.param(each, marks=pytest.mark.long, id=str(each)) for each in LONGER),
+    ],
 )
 def test_every_order_of_a_dangerous_pair_keeps_every_promise(
-    meeting: Meeting, report: Callable[[str], None]
-) -> None:
-    with searching() as search:
-        counts = search.explore(meeting, "two changes of turn")
-        report(search.report(f"{meeting}, with two changes of turn", counts))
-        assert not search.failures, search.verdict()
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("meeting", MERGED, ids=str)
-def test_every_order_of_a_merge_of_sorted_files_and_a_change_keeps_every_promise(
     meeting: Meeting, report: Callable[[str], None]
 ) -> None:
     with searching() as search:

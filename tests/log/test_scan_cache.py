@@ -179,6 +179,15 @@ def test_the_cache_of_a_table_without_rows(tmp_path: Path, column: str) -> None:
     assert da.to_table(log, predicate=condition).equals(rows)
 
 
+def test_a_hint_with_its_version_as_a_text_stays(log: DeltaLog) -> None:
+    path = f"{log.log_directory}/{LAST_CHECKPOINT}"
+    hint = json.loads(log.storage.read(path))
+    stored = {"version": str(hint["version"]), "size": hint["size"]}
+    log.storage.replace(path, json.dumps(stored).encode())
+    assert write_scan_cache(log.snapshot()) is not None
+    assert json.loads(log.storage.read(path))["version"] == stored["version"]
+
+
 def test_later_commits_are_replayed_on_top(log: DeltaLog) -> None:
     append(log, "p=k03/new.parquet")
     create_commit(log.storage, log.log_directory, 3, [remove("p=k03/0.parquet")])
@@ -307,7 +316,7 @@ def test_random_conditions_do_use_the_cache(random_snapshots: list[Snapshot]) ->
 
 
 def steps_of_history(log: DeltaLog, random: Any) -> Iterator[str]:
-    """Change a table at random, in ways that ask something of a cache; yields each step."""
+    """Change a table at random, so that its cache may become stale; yields each step."""
     numbers = count(100)
 
     def append_rows() -> None:

@@ -19,7 +19,7 @@ from tests.versions.environments import dagster_python, spark_python
 _SIDE_BY_SIDE: tuple[Sequence[Callable[[], object]], ...] = (
     (connector_jars, lambda: ensure_class_archive(ensure_delta_spark().python)),
     (ensure_azurite, ensure_class_archive),
-    # The lowest versions, on which `make test` runs one path.
+    # `make test` runs one path on the lowest versions.
     (lambda: dagster_python("1.10"), lambda: spark_python("3.5")),
 )
 

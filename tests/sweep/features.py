@@ -1,4 +1,4 @@
-"""What users do with a table, each compared with a plain model of its rows.
+"""Features that users apply to a table, each compared with a plain model of its rows.
 
 A feature may reject a table by an error of delta_ops. Any other error, and other rows, are faults.
 """

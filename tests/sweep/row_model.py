@@ -110,7 +110,7 @@ def _conditions(leaf: Leaf) -> Iterator[Condition]:
 
 
 def counted(rows: pa.Table) -> Counter[str]:
-    """The rows as texts, which tell 0.0 from -0.0 and equate NaN with NaN."""
+    """The rows as texts: 0.0 differs from -0.0, and NaN equals NaN."""
     return Counter(map(repr, rows.to_pylist()))
 
 

@@ -46,7 +46,7 @@ def test_the_lowest_version_of_a_requirement_is_its_lower_bound() -> None:
 
 @pytest.mark.full
 def test_the_pure_part_runs_on_the_lowest_versions() -> None:
-    # PySpark 3.5 has no variants, by which these tests check ours.
+    # PySpark 3.5 has no variants to compare ours with.
     tests = [f"tests/{name}" for name in PURE]
     run_tests(lowest_python(), "--ignore-glob=*variant*", *tests)
 
