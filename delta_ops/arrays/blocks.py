@@ -14,7 +14,9 @@ from dataclasses import dataclass, field
 from delta_ops.arrays.keys import (
     METADATA_BLOCK,
     ROOT,
+    ancestors,
     block_of,
+    numbered_nodes,
     place_of,
     shape_of_block,
     validate_key,
@@ -92,6 +94,11 @@ class Blocks:
         shapes = self.shapes(place.node) if place.kind == "chunk" else []
         names = dict.fromkeys([*(block_of(place, [each]) for each in shapes), block_of(place, [])])
         return [(place.node, name) for name in names if (place.node, name) in self.files]
+
+    def nodes_above(self, key: str) -> list[str]:
+        """The nodes whose metadata a key may depend on: its node, and all nodes above."""
+        numbered = [each for each in numbered_nodes(key) if (each, METADATA_BLOCK) in self.files]
+        return [*reversed(numbered), *ancestors(place_of(key).node)]
 
     def find(self, key: str) -> Value | None:
         """The value of a key; None if the version does not have it.

@@ -22,7 +22,7 @@ from typing import Literal
 from delta_ops.arrays.blocks import Blocks
 from delta_ops.arrays.chunks import ChunkWriter, missing_chunk_error, swept_chunks
 from delta_ops.arrays.conflicts import Comparison, KeyConflict
-from delta_ops.arrays.keys import is_within, place_of
+from delta_ops.arrays.keys import is_key_within, place_of
 from delta_ops.arrays.merge import Merge
 from delta_ops.arrays.staged import (
     MERGE_STEP,
@@ -201,11 +201,13 @@ class ArrayCommit:
         failed: list[KeyConflict] = []
         for each in conflicts:
             if self.on_conflict == "theirs":
-                top = min(place_of(each.key).node, place_of(each.other).node, key=len)
+                other, own = place_of(each.other), place_of(each.key).node
+                is_above = other.kind == "metadata" and is_key_within(each.key, other.node)
+                top = other.node if is_above else own
                 withdrawn[each.key] = None
                 if each.is_about_metadata:
                     withdrawn.update(
-                        dict.fromkeys(key for key in changes if is_within(place_of(key).node, top))
+                        dict.fromkeys(key for key in changes if is_key_within(key, top))
                     )
             elif self.on_conflict == "fail" or each.is_about_metadata:
                 failed.append(each)

@@ -6,7 +6,8 @@ follow. Only blocks with other files are read.
 1. A key that both have changed is a conflict, even if both have set equal bytes: each may have been
    computed from the bytes before.
 2. A change depends on the metadata of its node and of all nodes above, except their attributes and
-   dimension names. Another shape, chunk grid, data type or codec, or a deletion, is a conflict.
+   dimension names. Another shape, chunk grid, data type or codec, or a deletion, is a conflict. A
+   key with numbers may belong to several nodes, see `numbered_nodes`, and depends on all of them.
 3. A session that changes these parts of a node's metadata depends on all keys of the node and of
    the nodes below it.
 """
@@ -18,7 +19,14 @@ from dataclasses import dataclass, field
 
 from delta_ops.arrays.blocks import Blocks, Partition
 from delta_ops.arrays.chunks import have_same_bytes
-from delta_ops.arrays.keys import METADATA_BLOCK, ancestors, is_within, place_of
+from delta_ops.arrays.keys import (
+    METADATA_BLOCK,
+    OTHER_BLOCK,
+    chunk_node,
+    is_key_within,
+    is_within,
+    place_of,
+)
 from delta_ops.arrays.node_metadata import DOCUMENTS, essential_part
 from delta_ops.arrays.rows import Value
 from delta_ops.arrays.staged import Change
@@ -59,10 +67,9 @@ class Comparison:
         """Whether other commits have changed files of a block that the session needs."""
         nodes: set[str] = set()
         for key in self.changes:
-            node = place_of(key).node
             if not all(map(self._is_same, self._partitions(key))):
                 return True
-            nodes.update(ancestors(node))
+            nodes.update(self.before.nodes_above(key))
         if not all(self._is_same((node, METADATA_BLOCK)) for node in nodes):
             return True
         remade = remade_nodes(self.before, self.changes)
@@ -83,9 +90,8 @@ class Comparison:
 
     def _changed_key(self, key: str) -> str | None:
         """The key that other commits have changed and that a change depends on."""
-        place = place_of(key)
-        above = ancestors(place.node)
-        for node in above[1:] if place.kind == "metadata" else above:
+        above = self.before.nodes_above(key)
+        for node in above[1:] if place_of(key).kind == "metadata" else above:
             for name in DOCUMENTS:
                 if self._document_differs(node, name):
                     return f"{node}/{name}".lstrip("/")
@@ -95,7 +101,11 @@ class Comparison:
 
     def _changed_partitions(self, top: str) -> Iterator[Partition]:
         for partition in sorted({*self.before.files, *self.after.files}):
-            if is_within(partition[0], top) and not self._is_same(partition):
+            node, block = partition
+            may_hold = is_within(node, top) or (
+                node == chunk_node(top) and block not in (METADATA_BLOCK, OTHER_BLOCK)
+            )
+            if may_hold and not self._is_same(partition):
                 yield partition
 
     def _changed_keys(self, top: str) -> Iterator[str]:
@@ -103,7 +113,7 @@ class Comparison:
         for partition in self._changed_partitions(top):
             before, after = self.before.load(partition), self.after.load(partition)
             for key in sorted({*before, *after}):
-                if self._differs(key):
+                if is_key_within(key, top) and self._differs(key):
                     yield key
 
     def _partitions(self, key: str) -> set[Partition]:

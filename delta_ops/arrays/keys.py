@@ -152,6 +152,39 @@ def is_within(node: str, top: str) -> bool:
     return top in (ROOT, node) or node.startswith(f"{top}/")
 
 
+def is_key_within(key: str, top: str) -> bool:
+    """Whether a key belongs to a node or to a node below it."""
+    return top == ROOT or key.startswith(f"{top[1:]}/")
+
+
+def numbered_nodes(key: str) -> list[str]:
+    """The nodes below the key's place that the key may belong to.
+
+    Zarr 2 may separate coordinates by slashes. Then `0/5` is a chunk of the root or of an array
+    with the name 0, such as the arrays of OME-Zarr. The key alone does not say which.
+
+    Examples:
+        >>> numbered_nodes("image/0/5/7"), numbered_nodes("image/c/0/5")
+        (['/image/0', '/image/0/5'], [])
+    """
+    place = place_of(key)
+    depth = 0 if place.node == ROOT else place.node.count("/")
+    parts = key.split("/")[:-1]
+    if place.kind != "chunk" or parts[depth : depth + 1] == ["c"]:
+        return []
+    return [_node(parts[:end]) for end in range(depth + 1, len(parts) + 1)]
+
+
+def chunk_node(node: str) -> str:
+    """The node whose blocks hold chunks that may belong to a node; see `numbered_nodes`.
+
+    Examples:
+        >>> chunk_node("/image/0"), chunk_node("/image")
+        ('/image', '/image')
+    """
+    return node if node == ROOT else place_of(f"{node}/0"[1:]).node
+
+
 def block_shape(grid: Sequence[int]) -> tuple[int, ...]:
     """The shape of the blocks of an array.
 

@@ -19,10 +19,11 @@ from delta_ops.arrays.chunks import ChunkWriter, digest_of, have_same_bytes
 from delta_ops.arrays.conflicts import remade_nodes
 from delta_ops.arrays.keys import (
     METADATA_BLOCK,
+    OTHER_BLOCK,
     ROOT,
-    ancestors,
     block_of,
     block_shape,
+    chunk_node,
     place_of,
 )
 from delta_ops.arrays.node_metadata import chunk_grid
@@ -159,8 +160,8 @@ class Merge:
         needed: defaultdict[str, set[str]] = defaultdict(set)
         for node, block in plan:
             needed[node].add(block)
-            for each in ancestors(node):
-                needed[each].add(METADATA_BLOCK)
+        for node in {each for key in self.staged.changes for each in self.base.nodes_above(key)}:
+            needed[node].add(METADATA_BLOCK)
         needed[ROOT].update(STAGED_BLOCKS)
         for node, blocks in needed.items():
             rows = (col("node") == node) & col("block").isin(sorted(blocks))
@@ -168,7 +169,11 @@ class Merge:
         for top in remade_nodes(self.base, self.staged.changes):
             above = "" if top == ROOT else top
             below = (col("node") >= f"{above}/") & (col("node") < f"{above}0")  # 0 follows /
-            transaction.read((col("node") == top) | below, is_serial=True)
+            within = (col("node") == top) | below
+            if (holder := chunk_node(top)) != top:
+                no_chunks = col("block").isin([METADATA_BLOCK, OTHER_BLOCK])
+                within |= (col("node") == holder) & ~no_chunks
+            transaction.read(within, is_serial=True)
 
     def _spill(self, partition: Partition, rows: dict[str, Value]) -> dict[str, Value]:
         """Write the longest chunks of a block as files, if its rows hold too many bytes."""

@@ -13,7 +13,9 @@ from delta_ops.arrays.keys import (
     block_name,
     block_of,
     block_shape,
+    is_key_within,
     is_within,
+    numbered_nodes,
     place_of,
     shape_of_block,
     validate_key,
@@ -144,3 +146,24 @@ def test_what_chunks_depend_on(one: bytes, other: bytes | None, same: bool) -> N
 )
 def test_the_chunk_grid_of_a_document(document: bytes | None, grid: tuple[int, ...] | None) -> None:
     assert chunk_grid(document) == grid
+
+
+@pytest.mark.parametrize(
+    ("key", "nodes"),
+    [
+        pytest.param("0/5/7", ["/0", "/0/5"], id="an array at the root"),
+        pytest.param("image/0/5", ["/image/0"], id="an array in a group"),
+        pytest.param("image/5", [], id="one coordinate"),
+        pytest.param("image/c/0/5", [], id="the keys of Zarr 3"),
+        pytest.param("c/0/5", [], id="the keys of Zarr 3 at the root"),
+        pytest.param("image/0.5", [], id="dots between coordinates"),
+        pytest.param("image/0/.zarray", [], id="metadata"),
+    ],
+)
+def test_a_number_in_a_key_may_be_the_name_of_a_node(key: str, nodes: list[str]) -> None:
+    assert numbered_nodes(key) == nodes
+
+
+def test_a_key_is_within_its_node_and_the_nodes_above() -> None:
+    assert all(is_key_within("a/0/1", each) for each in ("/", "/a", "/a/0"))
+    assert not any(is_key_within("a/0/1", each) for each in ("/a/1", "/b", "/a/0/1"))
