@@ -23,6 +23,7 @@ MOST = 60
 BY_DESIGN = {
     "delta_ops.cli.main": "a command is registered once; its name ends with _command",
     "delta_ops.storage": "it chooses between the storage of this machine and remote stores",
+    "delta_ops.storage.backends": "the stores load at the first address with a scheme",
     "delta_ops.storage.backends.built_in": "a store is registered once",
     "delta_ops.storage.backends.s3": "a module has one part of the store's backend",
     "delta_ops.storage.backends.azure": "a module has one part of the store's backend",

@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import quote
 
 from delta_ops.error_texts import escape_unprintable
-from delta_ops.storage.backends.built_in import BACKENDS
+from delta_ops.storage.backends import backends
 from delta_ops.storage.paths import redact
 
 URL_VARIABLE = "DELTA_OPS_DAGSTER_URL"
@@ -82,8 +82,8 @@ def console_url(uri: str) -> str | None:
     scheme, separator, place = uri.partition("://")
     if not separator:
         return None
-    backends = (each for each in BACKENDS if scheme in each.names.schemes)
-    console = next((each.console_address for each in backends if each.console_address), None)
+    of_scheme = (each for each in backends() if scheme in each.names.schemes)
+    console = next((each.console_address for each in of_scheme if each.console_address), None)
     return None if console is None else f"{console}{quote(place.rstrip('/'))}"
 
 

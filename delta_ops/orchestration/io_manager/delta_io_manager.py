@@ -51,10 +51,10 @@ from typing import Any, ClassVar, Literal
 import dagster as dg
 from pydantic import Field
 
+from delta_ops import maintenance
 from delta_ops.errors import InvalidRequestError
 from delta_ops.events import CheckpointDamaged, CommitLost, Event, OnEvent, Progress, RaceLost
 from delta_ops.log import DeltaLog, Snapshot
-from delta_ops.maintenance import auto_compact
 from delta_ops.option_words import Surface, spoken_on
 from delta_ops.orchestration import dagster_compat as compat
 from delta_ops.orchestration.dagster_versions import run_of_resource
@@ -102,11 +102,6 @@ from delta_ops.transaction import DEFAULT_HOOKS, Hook, write_checksum
 
 PROGRESS_S = 10.0
 """Seconds between two lines of Dagster's log that report progress."""
-_HOOKS: Mapping[str, Sequence[Hook]] = {
-    "inline": (*DEFAULT_HOOKS, auto_compact()),
-    "scheduled": (write_checksum,),
-}
-"""Hooks by the value of `checkpoint`."""
 
 
 class DeltaIOManager(dg.ConfigurableIOManager):
@@ -339,7 +334,9 @@ class DeltaIOManager(dg.ConfigurableIOManager):
     @property
     def hooks(self) -> Sequence[Hook]:
         """The hooks that run after each commit to a table."""
-        return _HOOKS[self.checkpoint]
+        if self.checkpoint == "scheduled":
+            return (write_checksum,)
+        return (*DEFAULT_HOOKS, maintenance.auto_compact())  # the name loads the Arrow engine
 
     def event_metadata(
         self,

@@ -19,7 +19,6 @@ from typing import Any
 import pyarrow as pa
 
 from delta_ops.arrow.arrow_data import validate_no_objects
-from delta_ops.arrow.read.scan import schema_of_reading, to_batches
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import Snapshot
 from delta_ops.protocol.predicate import Predicate
@@ -167,6 +166,8 @@ def scan_table(
     """
     import polars as pl
     from polars.io.plugins import register_io_source
+
+    from delta_ops.arrow.read.scan import schema_of_reading, to_batches
 
     schema = schema_of_reading(snapshot, columns, predicate)
     columns_by_name = dict(zip(schema.names, columns or map(quote, schema.names), strict=True))

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 import dagster as dg
 import pyarrow as pa
 
-from delta_ops.arrow.read.scan import read_files
 from delta_ops.errors import DeltaOpsError, VersionNotFoundError
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.log.commit_file import Commit
@@ -280,6 +279,8 @@ def _count_rows(snapshot: Snapshot, adds: pa.Table, predicate: Predicate) -> int
 
 
 def _matching_rows(snapshot: Snapshot, adds: pa.Table, predicate: Predicate) -> Iterator[int]:
+    from delta_ops.arrow.read.scan import read_files
+
     condition = to_arrow(predicate, snapshot.schema)
     for rows in read_files(snapshot, add_files(adds), sorted(columns(predicate))):
         yield len(rows.filter(condition))

@@ -19,8 +19,7 @@ from typing import Any, Union, get_args, get_origin
 
 import pyarrow as pa
 
-from delta_ops.arrow import to_table
-from delta_ops.arrow.read.scan import open_reader
+from delta_ops import arrow
 from delta_ops.arrow.unsigned import signed_fields
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import DeltaLog, Snapshot
@@ -243,11 +242,19 @@ def _reader_of_stream(value: Any) -> pa.RecordBatchReader:
 
 
 def _arrow_table(read: TableRead) -> pa.Table:
-    return to_table(read.snapshot, read.columns, read.predicate)
+    return arrow.to_table(read.snapshot, read.columns, read.predicate)
 
 
 def _arrow_reader(read: TableRead) -> pa.RecordBatchReader:
-    return open_reader(read.snapshot, read.columns, read.predicate)
+    return _open_reader(read.snapshot, read.columns, read.predicate)
+
+
+def _open_reader(
+    snapshot: Snapshot, columns: Sequence[str] | None = None, predicate: Predicate | None = None
+) -> pa.RecordBatchReader:
+    from delta_ops.arrow.read.scan import open_reader  # most code locations read no rows
+
+    return open_reader(snapshot, columns, predicate)
 
 
 def _arrow_dataset(read: TableRead) -> Any:
@@ -303,12 +310,12 @@ def _initial_handlers() -> Iterator[TypeHandler]:
     # For outputs these are rows of another table; the asset's own table needs no write.
     yield TypeHandler(
         python_type=Snapshot,
-        to_rows=open_reader,
+        to_rows=_open_reader,
         from_table=lambda read: read.snapshot,
     )
     yield TypeHandler(
         python_type=DeltaLog,
-        to_rows=lambda log: open_reader(log.snapshot()),
+        to_rows=lambda log: _open_reader(log.snapshot()),
         from_table=lambda read: read.log,
     )
 

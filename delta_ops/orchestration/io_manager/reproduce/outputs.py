@@ -18,7 +18,6 @@ import dagster as dg
 import pyarrow as pa
 
 from delta_ops import arrow
-from delta_ops.arrow.read.diff_rows import diff_rows
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.log.refs.branches import branch_named
@@ -74,7 +73,7 @@ class ReproducedOutput:
     def metadata(self) -> dict[str, Any]:
         """The result of the comparison, and how to see the rows."""
         branch = self.log.snapshot()
-        rows = diff_rows(self.committed, branch)
+        rows = arrow.diff_rows(self.committed, branch)
         changes = rows[CHANGE].to_pylist()
         then, now = changes.count("delete"), changes.count("insert")
         result = "equal"
