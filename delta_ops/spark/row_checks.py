@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as sf
 
 from delta_ops.errors import BrokenRuleError, InvalidRequestError
@@ -36,7 +36,10 @@ from delta_ops.spark.expressions.stored_sql import stored_sql
 from delta_ops.spark.generated_columns import generated_text
 from delta_ops.spark.schema import empty_rows
 from delta_ops.spark.session.variables import escape_variables
+from delta_ops.spark.versions import figures_of, reports_one_observation
 
+NUM_ROWS = "number of rows"
+"""Name of a figure of an observation."""
 _IsBroken = Callable[[Column], Column]
 
 
@@ -59,7 +62,41 @@ def counts_of(checks: Sequence[RowCheck]) -> list[Column]:
     return [each.num_broken.alias(str(i)) for i, each in enumerate(checks)]
 
 
-def validate_counts(checks: Sequence[RowCheck], counts: Mapping[str, Any], table: str) -> None:
+def observe_rows(
+    frame: DataFrame, checks: Sequence[RowCheck], figures: Mapping[str, Column], table: str
+) -> tuple[DataFrame, Callable[[], Mapping[str, Any]], Observation | None]:
+    """Attach checks and figures to the rows of a write.
+
+    Args:
+        figures: Aggregates to compute over the rows, by name.
+
+    Returns:
+        The rows, and a function for after the write. It rejects broken checks and returns the
+        figures. If Spark would lose a further observation of the write, the observation counts the
+        rows too (`NUM_ROWS`), and is returned.
+    """
+    if not checks and not figures:
+        return frame, dict, None
+    observed = Observation()
+    counted = observed if reports_one_observation(frame.sparkSession) else None
+    aggregates = [each.alias(name) for name, each in figures.items()]
+    if counted is not None:
+        aggregates.append(count_rows())
+
+    def judge() -> Mapping[str, Any]:
+        found = figures_of(observed, table)
+        _validate_counts(checks, found, table)
+        return {name: found[name] for name in figures}
+
+    return frame.observe(observed, *counts_of(checks), *aggregates), judge, counted
+
+
+def count_rows() -> Column:
+    """Number of rows, as a column of an observation."""
+    return sf.count(sf.lit(1)).alias(NUM_ROWS)
+
+
+def _validate_counts(checks: Sequence[RowCheck], counts: Mapping[str, Any], table: str) -> None:
     """Reject rows that break a rule.
 
     Raises:

@@ -54,6 +54,8 @@ NEWEST_JAVA = None if VERSION >= (4, 2) else 23
 CONNECT: Version = (4, 0)
 """First version whose Connect sessions are supported."""
 HAS_CONNECT = VERSION >= CONNECT
+OBSERVATIONS: Version = (4, 1)
+"""First version whose Connect server reports all observations of a write."""
 STREAM_LIMITS: Version = (4, 2)
 """First version whose Python sources of streams receive the start and the limits of a batch."""
 HAS_STREAM_LIMITS = VERSION >= STREAM_LIMITS
@@ -142,6 +144,12 @@ def arrow_of(rows: DataFrame) -> pa.Table:
     return pa.Table.from_batches(batches).cast(schema) if batches else schema.empty_table()
 
 
+def arrow_schema_of(schema: types.StructType) -> pa.Schema:
+    """The Arrow schema of rows; before Spark 4.2, PySpark takes no time zone and means UTC."""
+    convert: Any = to_arrow_schema
+    return convert(schema, timezone="UTC") if VERSION >= (4, 2) else convert(schema)
+
+
 def frame_of_arrow(spark: SparkSession, table: pa.Table) -> DataFrame:
     """A DataFrame with the rows of a table; PySpark 3.5 takes only pandas for this."""
     schema = from_arrow_schema(table.schema, prefer_timestamp_ntz=True)
@@ -161,6 +169,11 @@ def frame_of_arrow(spark: SparkSession, table: pa.Table) -> DataFrame:
     return DataFrame(
         jvm.PythonSQLUtils.toDataFrame(sent, schema.json(), session._jsparkSession), spark
     )
+
+
+def reports_one_observation(spark: SparkSession) -> bool:
+    """Whether a server loses all observations of a write but the last; Spark Connect 4.0 does."""
+    return is_connect(spark) and version_of(spark.version) < OBSERVATIONS
 
 
 def figures_of(observed: Observation, table: str) -> Mapping[str, Any]:

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -471,7 +472,9 @@ def test_a_session_says_once_that_it_reads_streams_slowly(
     remote: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     ds.write(remote.range(3), tmp_path / "t")
-    session = remote.newSession()
+    # Before Spark 4.3, a client has no `newSession`.
+    connected: Any = type(remote)
+    session = connected(remote.client._builder)
     with caplog.at_level(logging.WARNING, logger="delta_ops"):
         ds.read_stream(session, tmp_path / "t")
         ds.read_stream(session, tmp_path / "t")

@@ -131,8 +131,17 @@ def lowest_python() -> Path:
 
     Without Spark Connect, which needs a later version of Spark.
     """
-    packages = lowest_requirements(Path("pyproject.toml").read_text(encoding="utf-8"), _EXTRAS)
-    return _ensure_pinned("lowest", [*packages, *_GENERATED])
+    return _lowest("lowest", _EXTRAS)
+
+
+def lowest_connect_python() -> Path:
+    """The Python of the environment with the lowest versions for Spark Connect."""
+    return _lowest("lowest-connect", ("connect", "s3"))
+
+
+def _lowest(name: str, extras: Sequence[str]) -> Path:
+    packages = lowest_requirements(Path("pyproject.toml").read_text(encoding="utf-8"), extras)
+    return _ensure_pinned(name, [*packages, *_GENERATED])
 
 
 def lowest_requirements(project: str, extras: Sequence[str]) -> list[str]:

@@ -7,7 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.versions.environments import lowest_python, lowest_requirements, run_in, run_tests
+from tests.versions.environments import (
+    lowest_connect_python,
+    lowest_python,
+    lowest_requirements,
+    run_in,
+    run_tests,
+)
 
 PURE = ("protocol", "log", "planning", "transaction", "arrays")
 STORES = (
@@ -63,3 +69,8 @@ def test_a_path_runs_on_the_lowest_versions(program: str, tmp_path: Path) -> Non
 @pytest.mark.parametrize("file", STORES)
 def test_the_tests_of_stores_pass_with_the_lowest_clients(file: str) -> None:
     run_tests(lowest_python(), f"tests/{file}.py")
+
+
+@pytest.mark.full
+def test_a_client_of_spark_connect_runs_on_the_lowest_versions() -> None:
+    run_tests(lowest_connect_python(), "tests/spark/test_connect.py")

@@ -9,7 +9,6 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from delta_ops.arrow.read.scan import read_files
@@ -18,6 +17,7 @@ from delta_ops.planning.stream_slices import SliceLimits
 from delta_ops.planning.table_stream import TableStream
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.stream_offset import StreamOffset, stream_offset_from_json
+from delta_ops.spark.versions import arrow_schema_of
 
 _TASKS = 16
 """Maximum number of tasks in a batch."""
@@ -76,7 +76,7 @@ class TableReader(DataSourceStreamReader):
         """See Spark."""
         assert isinstance(partition, _Files)
         snapshot = self._log.snapshot(partition.version)
-        schema = to_arrow_schema(self._schema, timezone="UTC")
+        schema = arrow_schema_of(self._schema)
         for batch in read_files(snapshot, partition.adds, schema.names):
             columns = [batch.column(field.name).cast(field.type) for field in schema]
             yield pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 
 import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame, DataFrameWriter, Observation
-from pyspark.sql import functions as sf
 
 from delta_ops.errors import InvalidRequestError, StorageError
 from delta_ops.events import DataFilesWritten, OnEvent
@@ -42,7 +41,7 @@ from delta_ops.spark.partitioning import (
     partition_text_checks,
     partition_values_of,
 )
-from delta_ops.spark.row_checks import RowCheck, counts_of, validate_counts
+from delta_ops.spark.row_checks import NUM_ROWS, RowCheck, count_rows, observe_rows
 from delta_ops.spark.session import jobs
 from delta_ops.spark.session.failures import translating_failures
 from delta_ops.spark.session.progress import OnTasks, tasks_reporter
@@ -128,6 +127,8 @@ class _Job(NamedTuple):
     partition_by: Sequence[str] = ()
     settings: Mapping[str, str] = {}
     on_tasks: OnTasks | None = None
+    counted: Observation | None = None
+    """The observation of the checks, if it counts the rows too."""
 
 
 class _Found(NamedTuple):
@@ -171,7 +172,7 @@ def write_rows(
 
     def write_in(method: _WriteMethod) -> WrittenFiles:
         directory = _new_directory(target)
-        checked, judge = _observe(frame, all_checks, figures, target)
+        checked, judge, counted = observe_rows(frame, all_checks, figures, target.storage.uri)
         rows = checked.select(
             *columns_of_files(target.definition),
             *(
@@ -183,7 +184,8 @@ def write_rows(
         gathered = gather_partitions(rows, target.definition)
         gathered = _sort_within_files(gathered, target.definition, list(directories.values()))
         on_tasks = tasks_reporter(on_event, target.storage.uri, "write")
-        job = _Job(gathered, directory, target, list(directories.values()), settings, on_tasks)
+        by = list(directories.values())
+        job = _Job(gathered, directory, target, by, settings, on_tasks, counted)
         with _removing_on_failure(target.storage, directory):
             found = _run(job, method)
             figured = judge()
@@ -234,11 +236,11 @@ def rewrite_rows(
     def write_in(method: _WriteMethod) -> WrittenFiles:
         top = _new_directory(target)
         directory = f"{top}/{hive}" if hive else top
-        checked, judge = _observe(frame, checks, {}, target)
+        checked, judge, counted = observe_rows(frame, checks, {}, target.storage.uri)
         rows = checked.select(*columns_of_files(target.definition))
         rows = _sort_within_files(rows, target.definition)
         with _removing_on_failure(target.storage, top):
-            found = _run(_Job(rows, directory, target), method)
+            found = _run(_Job(rows, directory, target, counted=counted), method)
             judge()
             return _describe_files(directory, found, values_of, target, data_change=False)
 
@@ -283,31 +285,6 @@ def _directory_of(path: str) -> str:
     return f"{top}/{below.partition('/')[0]}" if top == CHANGE_DATA_DIRECTORY else top
 
 
-def _observe(
-    frame: DataFrame,
-    checks: Sequence[RowCheck],
-    figures: Mapping[str, Column],
-    target: TableTarget,
-) -> tuple[DataFrame, Callable[[], Mapping[str, Any]]]:
-    """Attach the checks and figures to the rows.
-
-    Returns:
-        The rows, and a function for after the write. It rejects broken checks and returns the
-        figures.
-    """
-    if not checks and not figures:
-        return frame, dict
-    observed = Observation()
-    aggregates = [each.alias(name) for name, each in figures.items()]
-
-    def judge() -> Mapping[str, Any]:
-        found = figures_of(observed, target.storage.uri)
-        validate_counts(checks, found, target.storage.uri)
-        return {name: found[name] for name in figures}
-
-    return frame.observe(observed, *counts_of(checks), *aggregates), judge
-
-
 def _run(job: _Job, method: _WriteMethod) -> _Found:
     storage = job.target.storage
     with (
@@ -332,15 +309,13 @@ def _write_by_listing(job: _Job) -> _Found:
     """
     spark, storage = job.rows.sparkSession, job.target.storage
     place = spark_path(storage, job.place)
-    observed = None if is_one_process(spark) else Observation()
-    rows = (
-        job.rows
-        if observed is None
-        else job.rows.observe(observed, sf.count(sf.lit(1)).alias("rows"))
-    )
+    rows, observed = job.rows, job.counted
+    if observed is None and not is_one_process(spark):
+        observed = Observation()
+        rows = rows.observe(observed, count_rows())
     writer = _writer(job, rows)
     jobs.run(spark, lambda: writer.parquet(place), job.on_tasks)
-    num_rows = None if observed is None else int(figures_of(observed, storage.uri)["rows"])
+    num_rows = None if observed is None else int(figures_of(observed, storage.uri)[NUM_ROWS])
     return _Found(_list_files(storage, job.place), num_rows)
 
 
