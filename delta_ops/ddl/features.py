@@ -6,8 +6,9 @@ A drop conflicts with any concurrent commit, because that commit may use the fea
 
 The traces of a feature are the parts of a table that still use it and prevent its drop. The
 reference removes some traces by itself. Here each trace is an error, so that nothing is lost by
-accident. A reader feature also leaves traces in the log: a reader without the feature would replay
-the commits before the drop and misread them. Such commits must be cleaned up first.
+accident; only the mapping of columns is removed with the feature. A reader feature also leaves
+traces in the log: a reader without the feature would replay the commits before the drop and misread
+them. Such commits must be cleaned up first.
 """
 
 from __future__ import annotations
@@ -20,13 +21,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from delta_ops.arguments import validate_arguments
+from delta_ops.arrow.engine import ARROW
 from delta_ops.ddl.alter import Alteration, alter
+from delta_ops.ddl.mapping_removal import rename_clustering, rewrite_unmapped, unmapped_schema
 from delta_ops.ddl.properties import set_properties
 from delta_ops.errors import InvalidRequestError, naming_table
 from delta_ops.log import DeltaLog, Snapshot, TableOrPlace, log_of
 from delta_ops.log.checkpoint.parquet_files import reading
 from delta_ops.log.segment import list_log
 from delta_ops.maintenance import clean_up_log, create_checkpoint
+from delta_ops.maintenance.optimize.rewriting import Rewriting
 from delta_ops.maintenance.purge.act import OutdatedReasons, find_outdated_files
 from delta_ops.option_words import option
 from delta_ops.protocol.arrow_schemas import deletion_vectors
@@ -35,9 +39,11 @@ from delta_ops.protocol.features import (
     feature_of,
 )
 from delta_ops.protocol.properties.known import (
+    COLUMN_MAPPING_MODE,
     IN_COMMIT_TIMESTAMP_TIME,
     IN_COMMIT_TIMESTAMP_VERSION,
     IN_COMMIT_TIMESTAMPS,
+    MAX_COLUMN_ID,
 )
 from delta_ops.protocol.properties.table_properties import FEATURE
 from delta_ops.protocol.protocol_upgrade import (
@@ -49,6 +55,7 @@ from delta_ops.protocol.row_rules import Check
 from delta_ops.protocol.schema import StructType, schema_to_json
 from delta_ops.protocol.schema.widening import drop_type_changes, has_type_changes
 from delta_ops.transaction import CommitResult, Transaction, Txn
+from delta_ops.transaction.engine import Engine, RewriteFiles
 from delta_ops.transaction.table_change import SetDefinition
 
 
@@ -143,17 +150,25 @@ def drop_feature(
     user_metadata: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
     dry_run: bool = False,
+    engine: Engine | RewriteFiles | None = None,
 ) -> CommitResult:
     """Remove a feature from the table's protocol, so that engines without it can use the table.
+
+    `columnMapping` rewrites the data files that have other names for columns. Readers of the change
+    data feed and streams then cannot read across this version.
 
     Args:
         truncate_history: First write a checkpoint and clean up the log, as far as
             `delta.logRetentionDuration` allows. This removes traces of the feature from the log.
+        txn: Application id and version; a change with a txn that is in the table is not repeated.
+        user_metadata: Any text, stored in commitInfo.
+        engine: Rewrites data files; None for the Arrow engine.
 
     Raises:
         InvalidRequestError: The feature cannot be dropped, or the table still uses it; the error
             names the use and the cure.
         CommitConflictError: Another writer committed first.
+        DataFileError: A file to rewrite is gone or unreadable.
 
     Examples:
         >>> _ = add_feature("lake/orders", "domainMetadata")
@@ -185,24 +200,42 @@ def drop_feature(
             clean_up_log(log)
         if not (truncate_history and dry_run):  # a dry run cannot know the result of a clean-up
             _refuse_traces_in_log(log, feature, is_truncated=truncate_history)
-        gone = DROPPABLE[feature].properties
-        metadata = transaction.metadata
-        kept = {key: value for key, value in metadata.configuration.items() if key not in gone}
-        schema = DROPPABLE[feature].clean_schema(transaction.schema)
-        if schema != transaction.schema:
-            metadata = replace(metadata, schema_string=schema_to_json(schema))
-        definition = SetDefinition(
-            metadata=replace(metadata, configuration=kept),
-            protocol=remove_feature(transaction.definition.protocol, feature),
-        )
-        transaction.change_table(definition)
+        _remove_from_definition(transaction, feature)
+        if feature == COLUMN_MAPPING:
+            assert transaction.snapshot
+            rename_clustering(transaction, transaction.snapshot)
+            if not dry_run:
+                definition = transaction.definition
+                rewritten.append(
+                    rewrite_unmapped(transaction, transaction.snapshot, definition, engine or ARROW)
+                )
         return Alteration(
             operation="DROP FEATURE",
             parameters={"featureName": feature, "truncateHistory": truncate_history},
             is_alone=True,
         )
 
-    return alter(log, change, txn, user_metadata, None, dry_run, begin_as="restore")
+    rewritten: list[Rewriting] = []
+    try:
+        return alter(log, change, txn, user_metadata, None, dry_run, begin_as="restore")
+    finally:
+        for each in rewritten:
+            if not each.transaction.may_be_committed:
+                each.undo()
+
+
+def _remove_from_definition(transaction: Transaction, feature: str) -> None:
+    gone = DROPPABLE[feature].properties
+    metadata = transaction.metadata
+    kept = {key: value for key, value in metadata.configuration.items() if key not in gone}
+    schema = DROPPABLE[feature].clean_schema(transaction.schema)
+    if schema != transaction.schema:
+        metadata = replace(metadata, schema_string=schema_to_json(schema))
+    definition = SetDefinition(
+        metadata=replace(metadata, configuration=kept),
+        protocol=remove_feature(transaction.definition.protocol, feature),
+    )
+    transaction.change_table(definition)
 
 
 def _named_feature(name: str) -> str:
@@ -245,6 +278,7 @@ def _refuse_traces_in_log(log: DeltaLog, feature: str, *, is_truncated: bool) ->
         )
 
 
+COLUMN_MAPPING = "columnMapping"
 _ENABLE_VECTORS = "delta.enableDeletionVectors"
 _ENABLE_WIDENING = "delta.enableTypeWidening"
 
@@ -371,6 +405,9 @@ DROPPABLE: Mapping[str, Droppable] = {
     "vacuumProtocolCheck": Droppable(),
     "v2Checkpoint": Droppable(in_table=_v2_policy, in_log=_v2_checkpoints),
     "deletionVectors": Droppable(in_table=_vectors, in_log=_vectors_in_log),
+    COLUMN_MAPPING: Droppable(
+        properties=(COLUMN_MAPPING_MODE.name, MAX_COLUMN_ID.name), clean_schema=unmapped_schema
+    ),
     "typeWidening": _TYPE_WIDENING,
     "typeWidening-preview": _TYPE_WIDENING,
 }

@@ -273,7 +273,11 @@ class DeltaTable:
         if truncateHistory is not None:
             require_type(truncateHistory, bool, "truncateHistory", "a boolean")
         ddl.drop_feature(
-            self._log, featureName, bool(truncateHistory), user_metadata=self._user_metadata
+            self._log,
+            featureName,
+            bool(truncateHistory),
+            user_metadata=self._user_metadata,
+            engine=ds.rewrite(self._spark),
         )
 
     @translating

@@ -11,9 +11,11 @@ from typing import Literal
 
 from delta_ops.log import Snapshot
 from delta_ops.protocol.actions import AddFile
+from delta_ops.protocol.columns.mapping import logical_path, physical_path
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.schema import ColumnPath
 from delta_ops.protocol.stats.indexed_columns import StatsSettings
+from delta_ops.protocol.table_definition import TableDefinition
 
 Curve = Literal["zorder", "hilbert"]
 """A curve through all combinations of values. Both keep close values close; Hilbert has no jumps.
@@ -63,11 +65,21 @@ class RewriteGroup:
     """Matching rows get their own files, in a `CurveOrder`. With an order by one column these are
     the last files, so rows that continue the table do not share a file with rows that overlap older
     data."""
+    definition: TableDefinition | None = None
+    """The definition that the new files follow, with the same columns; None for the snapshot's."""
 
     @property
     def size_bytes(self) -> int:
         """Bytes of the input files."""
         return sum(add.size for add in self.files)
+
+    def clustering_columns(self, snapshot: Snapshot) -> tuple[ColumnPath, ...]:
+        """The clustering columns under their names in the new files."""
+        columns = snapshot.clustering_columns
+        if self.definition is None:
+            return columns
+        after = self.definition.schema
+        return tuple(physical_path(logical_path(each, snapshot.schema), after) for each in columns)
 
 
 Describer = Callable[[Snapshot, Sequence[AddFile], StatsSettings], Sequence[str | None]]

@@ -176,7 +176,8 @@ def changed_definition(
     if wanted is before:
         return wanted
     stored = before.metadata if before is not None and has_files else None
-    metadata = assign_column_ids(wanted.metadata, stored, table)
+    drops_mapping = isinstance(change, SetDefinition) and not wanted.has("columnMapping")
+    metadata = assign_column_ids(wanted.metadata, None if drops_mapping else stored, table)
     if stored is not None and not isinstance(change, DefineTable):
         metadata = keep_marks(metadata, stored)
     validate_tracking(metadata, table)

@@ -290,7 +290,7 @@ def test_a_file_that_lacks_a_later_column_does_not_keep_type_widening(log: Delta
     assert log.snapshot().protocol == OLDEST
 
 
-@pytest.mark.parametrize("name", ["appendOnly", "columnMapping", "identityColumns"])
+@pytest.mark.parametrize("name", ["appendOnly", "identityColumns"])
 def test_one_that_cannot_be_dropped_is_refused_by_name(log: DeltaLog, name: str) -> None:
     with pytest.raises(InvalidRequestError, match=f"{name} cannot be dropped by delta_ops; it can"):
         drop_feature(log, name)

@@ -52,11 +52,13 @@ def rewrite(snapshot: Snapshot, group: RewriteGroup, *, memory_bytes: int = MEMO
         2
     """
     validate_arguments(rewrite, locals())
-    definition = snapshot.definition
+    definition = group.definition or snapshot.definition
     validate(definition, "write", table=snapshot.uri, engine="arrow")
     stored = tracked_definition(definition, snapshot.uri)
     file_schema = arrow_schema_from_schema(stored.data_schema)
-    writer = DataFileWriter(snapshot.storage, file_schema, stored, snapshot.clustering_columns)
+    writer = DataFileWriter(
+        snapshot.storage, file_schema, stored, group.clustering_columns(snapshot)
+    )
     partition_values = _partition_values(snapshot, group)
     names = file_schema.names
 

@@ -42,6 +42,7 @@ from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.predicate.text import predicate_text
 from delta_ops.protocol.row_tracking import row_columns
 from delta_ops.protocol.schema.arrow_types import arrow_schema_from_schema
+from delta_ops.protocol.table_definition import TableDefinition
 from delta_ops.storage.concurrency import run_parallel
 from delta_ops.storage.parquet_ranges import stored_schema
 from delta_ops.transaction.engine import Engine, RewriteFiles
@@ -212,16 +213,22 @@ def validate_reasons(reasons: OutdatedReasons, snapshot: Snapshot) -> None:
 
 
 def find_outdated_files(
-    snapshot: Snapshot, files: Sequence[AddFile], reasons: OutdatedReasons
+    snapshot: Snapshot,
+    files: Sequence[AddFile],
+    reasons: OutdatedReasons,
+    definition: TableDefinition | None = None,
 ) -> set[str]:
     """Paths of the files with one of the reasons; reads footers only if a reason is set.
+
+    Args:
+        definition: The definition that the files should follow; None for the snapshot's.
 
     Raises:
         DataFileError: A file is gone or cannot be read.
     """
     if not reasons.needs_footers:
         return set()
-    is_outdated = _footer_test(snapshot, reasons)
+    is_outdated = _footer_test(definition or snapshot.definition, snapshot.uri, reasons)
     answers = run_parallel(partial(_is_outdated, snapshot, is_outdated), files)
     return {add.path for add, answer in zip(files, answers, strict=True) if answer}
 
@@ -242,19 +249,20 @@ def _is_outdated(
         raise DataFileError(snapshot.uri, snapshot.version, path, reason) from error
 
 
-def _footer_test(snapshot: Snapshot, reasons: OutdatedReasons) -> Callable[[pq.FileMetaData], bool]:
+def _footer_test(
+    definition: TableDefinition, table: str, reasons: OutdatedReasons
+) -> Callable[[pq.FileMetaData], bool]:
     """Build a test that returns whether a footer has one of the reasons."""
     tests: list[Callable[[pq.FileMetaData], bool]] = []
     most = reasons.max_row_group_bytes
     if most is not None:
         tests.append(partial(_has_larger_row_group, most))
     if reasons.other_codec:
-        codec = _codec(str(snapshot.definition.properties.compression_codec))
+        codec = _codec(str(definition.properties.compression_codec))
         tests.append(partial(_has_other_codec, codec))
-    definition = snapshot.definition
     expected = _columns(arrow_schema_from_schema(definition.file_schema))
     if reasons.old_schema:
-        tracked = row_columns(definition, snapshot.uri) or ()
+        tracked = row_columns(definition, table) or ()
         # Files may have these columns, even if the schema does not require them.
         optional = {*tracked, *definition.partition_names.values()}
         tests.append(partial(_has_other_columns, expected, optional))

@@ -224,8 +224,8 @@ def _validate_mode(before: Metadata, after: Metadata, table: str) -> None:
     if old != new and (old, new) != ("none", "name"):
         raise InvalidRequestError(
             f"{table}: delta.columnMapping.mode cannot change from {old} to {new}, because the "
-            "data files would have to be rewritten. Only none can become name; for any other "
-            "change, write the rows to a new table",
+            "data files would have to be rewritten. Only none can become name; drop the feature "
+            "columnMapping to return to none, or write the rows to a new table",
             "DELTA_UNSUPPORTED_COLUMN_MAPPING_MODE_CHANGE",
         )
 

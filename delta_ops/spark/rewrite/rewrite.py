@@ -45,7 +45,7 @@ def rewrite_group(spark: SparkSession, snapshot: Snapshot, group: RewriteGroup) 
         InvalidRequestError: An input file is missing or cannot be read, or a row breaks a rule.
         StorageError: The store failed. The new files are deleted again.
     """
-    definition = snapshot.definition
+    definition = group.definition or snapshot.definition
     validate(definition, "write", table=snapshot.uri, engine="spark")
     stored = tracked_definition(definition, snapshot.uri)
     checks = tuple(null_checks(snapshot.schema))
@@ -68,19 +68,19 @@ def rewrite_group(spark: SparkSession, snapshot: Snapshot, group: RewriteGroup) 
             rows,
             checks,
             {
-                name: group.files[0].partition_values.get(name)
-                for name in definition.partition_names.values()
+                definition.partition_names[name]: group.files[0].partition_values.get(in_log)
+                for name, in_log in snapshot.definition.partition_names.items()
             },
             TableTarget(
                 storage=snapshot.storage,
                 definition=stored,
-                clustered_by=snapshot.clustering_columns,
+                clustered_by=group.clustering_columns(snapshot),
             ),
         )
     return Staged(
         adds=written.adds,
-        schema=snapshot.schema,
-        partition_columns=snapshot.partition_columns,
+        schema=definition.schema,
+        partition_columns=definition.partition_columns,
         num_rows=written.num_rows,
         row_rules=checked_rules(checks),
     )

@@ -226,7 +226,7 @@ def _hive_change(cursor: Cursor) -> tuple[ColumnChange, ...]:
     if any(map(cursor.peek, _OF_CHANGE)):
         cursor.return_to(start)
         return ()
-    if cursor.name() != parts[-1]:
+    if cursor.name().lower() != parts[-1].lower():
         raise UnclearError("the statement renames the column")
     changes = [ColumnChange(column=column, change="type", value=_data_type(cursor))]
     if cursor.take("COMMENT"):

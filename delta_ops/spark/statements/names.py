@@ -97,7 +97,9 @@ def _property_value(cursor: Cursor) -> str:
     for word in ("TRUE", "FALSE"):
         if cursor.take(word):
             return word.lower()
-    return str(cursor.integer())
+    start = cursor.position
+    cursor.number()
+    return cursor.text_since(start)
 
 
 def version_of(cursor: Cursor) -> tuple[int | None, str | None]:

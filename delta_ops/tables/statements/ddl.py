@@ -18,6 +18,7 @@ from delta_ops.ddl.clone import create_like
 from delta_ops.ddl.replace_columns import replace_columns
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import DeltaLog
+from delta_ops.protocol.properties.table_properties import requested_properties
 from delta_ops.protocol.schema import CURRENT_DEFAULT, StructType
 from delta_ops.protocol.schema.changes import find_by_path
 from delta_ops.protocol.schema.column_names import name_of_path, path_of_name
@@ -67,7 +68,8 @@ def _alter_table(table: Table, statement: nodes.Statement) -> bool:
         case nodes.ClusterBy(columns=names):
             ddl.cluster_by(log, names, user_metadata=text)
         case nodes.DropFeature(name=name, truncates_history=truncates):
-            ddl.drop_feature(log, name, truncates, user_metadata=text)
+            rewrite = ds.rewrite(table.spark)
+            ddl.drop_feature(log, name, truncates, user_metadata=text, engine=rewrite)
         case nodes.CommentOnTable(comment=comment):
             ddl.set_table_comment(log, comment, user_metadata=text)
         case _:
@@ -97,14 +99,8 @@ def _alter_columns(table: Table, statement: nodes.Statement) -> None:
 
 def _unset(table: Table, statement: nodes.UnsetProperties) -> None:
     known = table.log.snapshot().metadata.configuration
-    missing = [name for name in statement.names if name not in known]
-    if missing and not statement.if_exists:
-        raise InvalidRequestError(
-            f"{table.log.uri} has no property {', '.join(missing)}; correct the name, or add IF "
-            "EXISTS",
-            "DELTA_UNSET_NON_EXISTENT_PROPERTY",
-        )
-    values = {name: None for name in statement.names if name in known}
+    wanted = requested_properties(dict.fromkeys(statement.names)).properties
+    values = {name: None for name in wanted if name in known}
     if values:
         ddl.set_properties(table.log, values, user_metadata=table.user_metadata)
 
@@ -177,6 +173,8 @@ def _move(transaction: Transaction, column: str, after: str | None) -> Alteratio
     *parent, name = path_of_name(column, schema)
     struct = find_by_path(schema, tuple(parent))[1].data_type if parent else schema
     assert isinstance(struct, StructType)
+    if after is not None and after.lower() == name.lower():
+        return None
     order = [each.name for each in struct.fields if each.name.lower() != name.lower()]
     lower = [each.lower() for each in order]
     if after is not None and after.lower() not in lower:

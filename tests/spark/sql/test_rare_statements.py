@@ -80,7 +80,24 @@ def test_several_columns_change_in_one_commit(delta: SparkSession, place: Path) 
     assert DeltaLog(place).snapshot().version == 4
     with pytest.raises(AnalysisException, match="no column"):
         delta.sql("ALTER TABLE t ALTER COLUMN p COMMENT 'e', nothing COMMENT 'f'")
+    delta.sql("ALTER TABLE t CHANGE COLUMN p P STRING AFTER p")
+    assert delta.table("t").columns == ["p", "id", "s"]
     assert DeltaLog(place).snapshot().version == 4
+
+
+def test_column_mapping_is_dropped_with_its_names(delta: SparkSession, place: Path) -> None:
+    delta.sql("ALTER TABLE t SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name', n = 1.5)")
+    delta.sql("ALTER TABLE t RENAME COLUMN s.a TO p")
+    delta.sql("ALTER TABLE t RENAME COLUMN p TO q")
+    delta.sql("ALTER TABLE t ADD COLUMN p INT")
+    before, version = found(delta.table("t")), DeltaLog(place).snapshot().version
+    delta.sql("ALTER TABLE t DROP FEATURE columnMapping")
+    snapshot = DeltaLog(place).snapshot()
+    assert dict(snapshot.metadata.configuration) == {"n": "1.5"}
+    assert not snapshot.definition.has("columnMapping")
+    assert found(delta.table("t")) == before
+    assert found(delta.sql(f"SELECT * FROM t VERSION AS OF {version}")) == before
+    assert delta.sql("SELECT s.p FROM t WHERE q = 'x'").count() == len(before)
 
 
 def test_columns_are_stated_anew(delta: SparkSession, place: Path) -> None:
