@@ -8,6 +8,7 @@ from weakref import WeakSet
 
 import pyarrow as pa
 
+from delta_ops.arrow.python_objects import validate_frame, validate_objects_are_kept
 from delta_ops.error_texts import first_line
 from delta_ops.errors import InvalidRequestError
 from delta_ops.lazy import lazy
@@ -67,31 +68,18 @@ def reader_of(data: Any) -> pa.RecordBatchReader:
     if isinstance(data, pa.Table):
         return data.to_reader()
     if hasattr(data, "__arrow_c_stream__"):
-        validate_no_objects(data)
+        validate_frame(data)
         try:
-            return pa.RecordBatchReader.from_stream(data)
+            reader = pa.RecordBatchReader.from_stream(data)
         except (pa.ArrowException, OverflowError) as error:  # pandas: a number over 64 bits
             reason = first_line(error)
             raise InvalidRequestError(
                 f"data of type {type(data).__name__} have a column that pyarrow does not know "
                 f"({reason}); cast it"
             ) from error
+        validate_objects_are_kept(data, reader.schema)
+        return reader
     raise InvalidRequestError(
         f"data of type {type(data).__name__} is not Arrow data; give a pyarrow Table, RecordBatch "
         "or RecordBatchReader, or an object with __arrow_c_stream__"
     )
-
-
-def validate_no_objects(data: Any) -> None:
-    """Reject Python objects in a polars frame: its Arrow stream has only their addresses.
-
-    Raises:
-        InvalidRequestError: Names the column.
-    """
-    if type(data).__module__.partition(".")[0] != "polars":
-        return
-    for name, data_type in getattr(data, "schema", {}).items():
-        if data_type.is_object():
-            raise InvalidRequestError(
-                f"column {name} of a polars frame holds Python objects; cast or drop it"
-            )

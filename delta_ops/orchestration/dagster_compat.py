@@ -171,6 +171,31 @@ def repository_of(context: dg.OpExecutionContext) -> dg.RepositoryDefinition | N
         return None
 
 
+def io_manager_of(assets: dg.AssetsDefinition, asset_key: dg.AssetKey) -> Any:
+    """The IO manager of an asset, as its definition has it; None if it is not configurable.
+
+    Fields that come from the environment or from the config of a run are not resolved.
+    """
+    resource = assets.resource_defs.get(assets.get_io_manager_key_for_asset_key(asset_key))
+    return getattr(getattr(resource, "resource_fn", None), "__self__", None)
+
+
+def asset_graph_of(context: dg.OutputContext) -> Any:
+    """All assets of the run's code location, or else of its job; None outside a run."""
+    if not _has_step(context):
+        return None
+    repository = repository_of(dg.OpExecutionContext(context.step_context))
+    if repository is not None:
+        return repository.asset_graph
+    return context.step_context.job_def.asset_layer.asset_graph
+
+
+def has_no_output(assets: dg.AssetsDefinition, asset_key: dg.AssetKey) -> bool:
+    """Whether the type of an asset's output is `Nothing`, so that no IO manager stores it."""
+    names = [name for name, key in assets.keys_by_output_name.items() if key == asset_key]
+    return all(assets.node_def.output_def_named(n).dagster_type.is_nothing for n in names)
+
+
 def latest_data_versions_without_partition(context: dg.InputContext) -> list[str]:
     """The data version of an upstream's newest materialization, if it has no partition."""
     if not _has_step(context):

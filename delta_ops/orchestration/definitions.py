@@ -25,12 +25,14 @@ import dagster as dg
 
 from delta_ops.errors import InvalidRequestError
 from delta_ops.maintenance import HealthThresholds
+from delta_ops.orchestration.arrays.array_settings import CHUNKS_KEY
 from delta_ops.orchestration.checks.change_checks import column_check, row_count_check
 from delta_ops.orchestration.checks.check_ops import check_op
 from delta_ops.orchestration.checks.check_results import HEALTH
 from delta_ops.orchestration.checks.table_checks import MEASURES, health_checks
 from delta_ops.orchestration.commits.commit_sensor import build_commit_sensor
-from delta_ops.orchestration.io_manager.output_settings import is_audited
+from delta_ops.orchestration.io_manager.output_settings import KEYS_OF_DEFINITIONS, is_audited
+from delta_ops.orchestration.io_manager.setting_values import validate_keys
 from delta_ops.orchestration.maintenance.fleet_job import build_fleet_maintenance_job
 from delta_ops.orchestration.maintenance.jobs import (
     build_log_maintenance_job,
@@ -56,6 +58,7 @@ from delta_ops.orchestration.tables import TableRef, table_parts, uri_elsewhere
 CheckKind = Literal["health", "measures", "columns", "row_count"]
 """Checks of a table: one check of its health; one check for each measure of its health; whether its
 columns are unchanged; whether its row count is plausible."""
+_KEYS = (*KEYS_OF_DEFINITIONS, CHUNKS_KEY)
 DeltaAsset = dg.AssetsDefinition | dg.AssetSpec | dg.SourceAsset | TableRef
 
 
@@ -91,7 +94,8 @@ def delta_ops_definitions(
 
     Raises:
         InvalidRequestError: A value is not an asset, two assets with the same key have different
-            table locations, a policy does not fit the tables, or a kind of check is unknown.
+            table locations, metadata of an asset have an unknown key of delta_ops, a policy does
+            not fit the tables, or a kind of check is unknown.
 
     Examples:
         >>> @dg.asset
@@ -173,6 +177,8 @@ def _tables_of(lake: DeltaLogResource, asset: object) -> Iterator[tuple[TableRef
 
 
 def _table(lake: DeltaLogResource, key: dg.AssetKey, metadata: Mapping[str, Any]) -> TableRef:
+    place = f"the metadata of asset {key.to_user_string()}"
+    validate_keys(place, metadata, _KEYS, outcome="Nothing was loaded")
     table = replace(lake.table(table_parts(key, metadata) or key), asset_key=key)
     uri = uri_elsewhere(key, metadata, table.uri)
     return table if uri is None else replace(table, uri=uri)

@@ -33,6 +33,8 @@ from delta_ops.storage.paths import redact
 from delta_ops.transaction import CommitResult
 
 STORAGE_KIND = "deltalake"
+BROWSE_KEY = "delta/browse"
+"""Metadata key of the link to the console of the object store."""
 _MAX_COUNTED_FILES = 50_000
 """The rows of tables with more live files are not counted, because each file's statistics count."""
 _COLUMN_ID = "delta.columnMapping.id"
@@ -88,7 +90,7 @@ def definition_metadata(name: str, uri: str) -> dict[str, Any]:
         "dagster/uri": uri_value(shown),
         "dagster/table_name": name,
         "dagster/storage_kind": STORAGE_KIND,
-        **({} if console is None else {"delta/browse": dg.MetadataValue.url(console)}),
+        **({} if console is None else {BROWSE_KEY: dg.MetadataValue.url(console)}),
     }
 
 

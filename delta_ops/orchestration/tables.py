@@ -124,7 +124,7 @@ def uri_elsewhere(asset_key: dg.AssetKey, metadata: Mapping[str, Any], uri: str)
             f"the metadata of asset {asset_key.to_user_string()} have the dagster/uri {address!r}, "
             f"of type {type(address).__name__}; give the path or URI of its table"
         )
-    if _place(address) == _place(redact(uri)):
+    if place_of_table(address) == place_of_table(redact(uri)):
         return None
     if metadata.get(TABLE_KEY):
         raise InvalidRequestError(
@@ -134,8 +134,8 @@ def uri_elsewhere(asset_key: dg.AssetKey, metadata: Mapping[str, Any], uri: str)
     return address
 
 
-def _place(uri: str) -> str:
-    """Normalize the addresses of a location."""
+def place_of_table(uri: str) -> str:
+    """The place of a table, the same for all addresses of a location."""
     local = local_path_of(uri)
     return (place_of(uri) if local is None else local).rstrip("/")
 

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from delta_ops import errors
 from delta_ops.orchestration.arrays.array_settings import CHUNKS_KEY
 from delta_ops.orchestration.io_manager import input_settings, output_settings
+from delta_ops.orchestration.shared_tables import PUBLISHED_FROM_KEY, SHARED_KEY
 from delta_ops.orchestration.tables import TABLE_KEY
 from delta_ops.orchestration.tags import (
     IDEMPOTENCY_TAG,
@@ -105,7 +106,8 @@ def test_the_page_of_metadata_keys_has_each_key() -> None:
         TABLE_KEY,
         CHUNKS_KEY,
         output_settings.PUBLISH_KEY,
-        output_settings.PUBLISHED_FROM_KEY,
+        PUBLISHED_FROM_KEY,
+        SHARED_KEY,
         "dagster/uri",
     }
 

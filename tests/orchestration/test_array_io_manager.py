@@ -606,3 +606,19 @@ def test_partitions_on_an_s3_server(
     store = DeltaStore(DeltaLog(f"{lake}/air", s3_server.storage_options))
     found = xarray.open_zarr(store, consolidated=False)
     xarray.testing.assert_identical(found.sel(time="2026-01-01").load(), dataset_of("2026-01-01"))
+
+
+def test_arrays_of_two_assets_do_not_share_a_table(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    assets = [
+        asset_of(
+            partial(_given, dataset_of("2026-01-01")),
+            name,
+            {"delta/table": "air"},
+            partitions_def=None,
+        )
+        for name in ("air", "other")
+    ]
+    with pytest.raises(InvalidRequestError, match="both write to the table"):
+        run(tmp_path, instance, assets)

@@ -247,3 +247,60 @@ def test_an_output_of_none_is_rejected_before_anything_is_written(tmp_path: Path
     with pytest.raises(InvalidRequestError, match="returned None"):
         manager.handle_output(dg.build_output_context(asset_key="t"), None)
     assert list(tmp_path.iterdir()) == []
+
+
+def writer_of(key: str, **metadata: Any) -> dg.AssetsDefinition:
+    """An asset that writes the table `t`."""
+    place = {} if key == "t" else {"delta/table": "t"}
+
+    @dg.asset(key=key, metadata={**place, **{f"delta/{n}": v for n, v in metadata.items()}})
+    def writes() -> pa.Table:
+        return ROWS
+
+    return writes
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param(writer_of("other"), id="overwrites"),
+        pytest.param(writer_of("other", mode="append"), id="appends", marks=pytest.mark.full),
+    ],
+)
+def test_an_overwrite_of_the_table_of_two_assets_is_refused(
+    tmp_path: Path, other: dg.AssetsDefinition
+) -> None:
+    with pytest.raises(InvalidRequestError, match="both write to the table") as refused:
+        dg.materialize([other, writer_of("t")], resources=lake_of(tmp_path))
+    assert "overwrite by t " in str(refused.value) or "overwrite by other " in str(refused.value)
+
+
+@pytest.mark.full
+def test_an_overwrite_of_the_table_at_the_uri_of_another_asset_is_refused(tmp_path: Path) -> None:
+    @dg.asset
+    def mine() -> pa.Table:
+        return ROWS
+
+    assets = [mine, asset_at(str(tmp_path / "mine"))]
+    with pytest.raises(InvalidRequestError, match="both write to the table"):
+        dg.materialize(assets, resources=lake_of(tmp_path))
+
+
+@pytest.mark.some_cases(1)
+@pytest.mark.parametrize(
+    "assets",
+    [
+        pytest.param([writer_of(k, shared_table=True) for k in ("t", "b")], id="on purpose"),
+        pytest.param([writer_of(k, mode="append") for k in ("t", "b")], id="appends"),
+    ],
+)
+def test_two_assets_may_share_a_table(tmp_path: Path, assets: list[dg.AssetsDefinition]) -> None:
+    assert dg.materialize(assets, resources=lake_of(tmp_path)).success
+    assert tables_below(tmp_path) == ["t"]
+
+
+def test_an_asset_without_an_output_may_have_the_table_of_another(tmp_path: Path) -> None:
+    @dg.asset(metadata={"delta/table": "t"})
+    def looks_after() -> None: ...
+
+    assert dg.materialize([writer_of("t"), looks_after], resources=lake_of(tmp_path)).success

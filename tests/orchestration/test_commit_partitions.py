@@ -16,6 +16,7 @@ from deltalake import DeltaTable, write_deltalake
 import delta_ops.arrow as da
 from delta_ops.orchestration import DeltaIOManager, TableRef, external_table
 from delta_ops.orchestration.commits import changed_partitions
+from delta_ops.orchestration.swap_in.dagster_polars import PolarsDeltaIOManager
 from tests.orchestration.commit_watch import Watch, commit_file, ref, versions
 
 DAYS = dg.DailyPartitionsDefinition("2026-01-01", end_date="2026-02-01")
@@ -77,6 +78,25 @@ def test_a_foreign_commit_is_reported_for_the_partitions_that_it_touched(
         "2026-01-02",
         "2026-01-04",
     }
+
+
+@pytest.mark.parametrize("swapped_in", [False, pytest.param(True, marks=pytest.mark.full)])
+def test_the_expression_may_come_from_the_io_manager(tmp_path: Path, *, swapped_in: bool) -> None:
+    @dg.asset(partitions_def=DAYS)
+    def t() -> None: ...
+
+    default = {"partition_expr": "day"}
+    io_manager: Any = DeltaIOManager(root=str(tmp_path), metadata=default)
+    if swapped_in:
+        io_manager = PolarsDeltaIOManager(base_dir=str(tmp_path), metadata=default)
+    external = dg.AssetSpec("external", partitions_def=DAYS)
+    definitions = dg.Definitions(assets=[t, external], resources={"io_manager": io_manager})
+    repository = definitions.get_repository_def()
+    for name in ("t", "external"):
+        table = TableRef(asset_key=dg.AssetKey(name), uri=str(tmp_path / name))
+        layout = changed_partitions.layout_of(table, repository)
+        assert layout is not None
+        assert layout.expression == "day"
 
 
 def test_deletes_touch_and_compactions_do_not(tmp_path: Path, instance: dg.DagsterInstance) -> None:

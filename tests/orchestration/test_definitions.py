@@ -253,6 +253,13 @@ def test_values_that_are_no_assets_are_refused(assets: list[Any], message: str) 
         tables_of(DeltaLogResource(root="lake"), assets)
 
 
+def test_a_misspelt_key_of_an_asset_is_refused_when_the_location_loads(tmp_path: Path) -> None:
+    lake = DeltaLogResource(root=str(tmp_path))
+    spec = dg.AssetSpec("t", metadata={"partition_exprs": "day", "delta/chunks": {}})
+    with pytest.raises(InvalidRequestError, match="the closest key is 'partition_expr'"):
+        delta_ops_definitions(lake, [spec])
+
+
 def test_tables_of_assets_are_looked_after(tmp_path: Path, instance: dg.DagsterInstance) -> None:
     policy = MaintenancePolicy(thresholds=HealthThresholds(small_files=3))
     defs = location(tmp_path, [orders], policies=[policy])

@@ -74,6 +74,8 @@ def test_columns_are_a_column_or_a_list(load: Load, columns: Any) -> None:
         ({"delta/predicat": "n > 1"}, "the closest key is 'delta/predicate'"),
         ({"delta/mode": "append"}, "have the key 'delta/mode', which is unknown"),
         ({"Columns": ["n"]}, "the closest key is 'columns'"),
+        ({"colums": ["n"]}, "the closest key is 'columns'"),
+        ({"predicate": "n > 1"}, "the closest key is 'delta/predicate'"),
         ({"partitionExpr": "day"}, "the closest key is 'partition_expr'"),
         ({"delta/predicate": 3}, "give a condition of SQL"),
         ({"delta/predicate": "n >"}, "n >"),
@@ -103,4 +105,4 @@ def test_a_handle_of_the_table_has_no_rows_to_choose(
 
 
 def test_metadata_that_are_not_meant_for_us_stay(load: Load) -> None:
-    assert len(load({"owner": "me", "dagster/note": 1, "column": "n"})) == 3
+    assert len(load({"owner": "me", "dagster/note": 1, "schema": "n"})) == 3

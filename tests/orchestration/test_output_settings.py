@@ -13,6 +13,7 @@ from delta_ops import DeltaLog
 from delta_ops.errors import InvalidRequestError
 from delta_ops.orchestration import DeltaIOManager
 from delta_ops.orchestration.io_manager.output_settings import settings_from
+from delta_ops.orchestration.metadata import definition_metadata
 from tests.support.tables import rows_by_deltalake
 
 DAYS = dg.DailyPartitionsDefinition(start_date="2026-01-01", end_date="2026-02-01")
@@ -167,6 +168,9 @@ def test_metadata_of_one_partition_count_in_a_run_of_one_partition(
         (ADDED, "delta/partitionBy", "delta/partition_by"),
         (ASSET, "delta/idempotence", "delta/idempotency"),
         (MANAGER, "delta/mod", "delta/mode"),
+        (MANAGER, "mode", "delta/mode"),
+        pytest.param(ASSET, "delta_ops/mode", "delta/mode", marks=pytest.mark.full),
+        pytest.param(ASSET, "delta/properties", "delta/configuration", marks=pytest.mark.full),
     ],
 )
 def test_an_unknown_key_is_refused_with_the_nearest_before_anything_is_written(
@@ -195,6 +199,28 @@ def test_a_value_that_makes_no_sense_is_refused(metadata: dict[str, Any], messag
     with pytest.raises(InvalidRequestError) as refused:
         settings_from([(OUTPUT, metadata)], {}, dg.AssetKey("t"), has_partitions=False)
     assert message in str(refused.value)
+
+
+def test_a_known_key_without_its_prefix_is_warned_of(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    write(tmp_path, instance, pa.table({"x": [1]}), {ASSET: {"mode": "append", "owner": "me"}})
+    (run,) = instance.get_runs()
+    lines = [
+        each.user_message
+        for each in instance.all_logs(run.run_id)
+        if int(each.level) >= logging.WARNING
+    ]
+    assert lines == [
+        "the metadata of asset t have the key 'mode', which has no effect; use 'delta/mode'"
+    ]
+
+
+def test_the_link_to_the_console_of_a_store_is_no_unknown_key() -> None:
+    metadata = definition_metadata("t", "gs://lake/t")
+    assert "delta/browse" in metadata
+    settings = settings_from([(ASSET, metadata)], {}, dg.AssetKey("t"), has_partitions=False)
+    assert settings.mode == "overwrite"
 
 
 def test_a_value_is_refused_before_anything_is_written(

@@ -358,8 +358,9 @@ def test_an_op_of_a_job_may_be_done_without_a_value(
 def test_an_output_that_is_no_rows_is_refused(tmp_path: Path, instance: dg.DagsterInstance) -> None:
     with pytest.raises(InvalidRequestError) as refused:
         run(instance, tmp_path, returned({"id": [1]}, Any))
+    table = tmp_path / "numbers"
     assert str(refused.value).startswith(
-        "a value of type dict cannot be written as rows; return one of pyarrow.T"
+        f"{table}: a value of type dict cannot be written as rows; return one of pyarrow.T"
     )
     assert "pandas.DataFrame" in str(refused.value)
 

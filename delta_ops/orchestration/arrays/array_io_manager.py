@@ -17,6 +17,7 @@ from delta_ops.orchestration.io_manager.output_settings import (
     validate_none_is_meant,
     validate_output_names_no_table,
 )
+from delta_ops.orchestration.shared_tables import validate_table_is_not_shared
 from delta_ops.orchestration.tags import reject_reproduction
 
 
@@ -56,6 +57,7 @@ class DeltaArrayIOManager(DeltaIOManager):
         settings = array_settings(context, self.default_metadata())
         log = self.log_of_asset(context.asset_key, context.definition_metadata)
         validate_output_names_no_table(context, log)
+        validate_table_is_not_shared(context, log)
         written = ArrayWriter(context=context, settings=settings, log=log).write(obj)
         report_arrays(context, log, written)
 

@@ -30,11 +30,13 @@ from delta_ops.orchestration.io_manager.setting_values import (
     first_setting,
     validate_keys,
 )
+from delta_ops.orchestration.metadata import BROWSE_KEY
+from delta_ops.orchestration.shared_tables import SHARED_KEY
 from delta_ops.orchestration.tables import TABLE_KEY
 
 CHUNKS_KEY = "delta/chunks"
 ARRAY_KEYS = ("partition_expr", CHUNKS_KEY, "delta/user_metadata")
-_KEYS_OF_DEFINITIONS = (*ARRAY_KEYS, READ_KEY, TABLE_KEY)
+_KEYS_OF_DEFINITIONS = (*ARRAY_KEYS, READ_KEY, TABLE_KEY, SHARED_KEY, BROWSE_KEY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

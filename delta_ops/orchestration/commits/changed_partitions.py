@@ -20,7 +20,9 @@ import pyarrow.compute as pc
 from delta_ops.arrow.read.scan import read_files
 from delta_ops.errors import DeltaOpsError, InvalidRequestError
 from delta_ops.log import Snapshot
+from delta_ops.orchestration import dagster_compat as compat
 from delta_ops.orchestration.commits.partition_keys import Dimension, dimension_of, keys_of_values
+from delta_ops.orchestration.io_manager.delta_io_manager import DeltaIOManager
 from delta_ops.orchestration.io_manager.output_settings import PartitionExpr, partition_expr_of
 from delta_ops.orchestration.io_manager.partition_expression import parse_expression
 from delta_ops.orchestration.tables import TableRef
@@ -81,13 +83,24 @@ class ChangedPartitions:
 def layout_of(table: TableRef, repository: dg.RepositoryDefinition | None) -> Layout | None:
     """The layout by the table reference, or else by the asset's definition; None if unknown."""
     partitions, expression = table.partitions_def, table.partition_expr
-    if repository is not None and table.asset_key in repository.assets_defs_by_key:
-        spec = repository.assets_defs_by_key[table.asset_key].get_asset_spec(table.asset_key)
+    key = table.asset_key
+    if repository is not None and key in repository.assets_defs_by_key:
+        assets = repository.assets_defs_by_key[key]
+        spec = assets.get_asset_spec(key)
         partitions = partitions or spec.partitions_def
-        expression = expression or partition_expr_of(spec.metadata, {}, table.asset_key)
+        expression = expression or _expression(assets, spec)
     if partitions is None or expression is None:
         return None
     return Layout(partitions=partitions, expression=expression)
+
+
+def _expression(assets: dg.AssetsDefinition, spec: dg.AssetSpec) -> PartitionExpr | None:
+    """The partition expression by the metadata of an asset, or else of its IO manager."""
+    manager = compat.io_manager_of(assets, spec.key)
+    if not isinstance(manager, DeltaIOManager):
+        return partition_expr_of(spec.metadata, {}, spec.key)
+    defaults = manager.default_metadata()
+    return partition_expr_of(spec.metadata, defaults, spec.key, manager.read_metadata)
 
 
 def find_changed_partitions(

@@ -35,13 +35,14 @@ from delta_ops.log.refs.refs import Branch, refs_journal
 from delta_ops.orchestration import dagster_compat as compat
 from delta_ops.orchestration import dagster_records as records
 from delta_ops.orchestration.io_manager.output_report import WrittenOutput
-from delta_ops.orchestration.io_manager.output_settings import PUBLISH_KEY, PUBLISHED_FROM_KEY
+from delta_ops.orchestration.io_manager.output_settings import PUBLISH_KEY
 from delta_ops.orchestration.io_manager.output_txns import (
     StepOutput,
     step_output,
     step_output_of_asset,
 )
 from delta_ops.orchestration.io_manager.output_writer import OutputWriter
+from delta_ops.orchestration.shared_tables import PUBLISHED_FROM_KEY
 from delta_ops.storage.paths import redact
 from delta_ops.transaction import CommitResult
 from delta_ops.versioning import create_branch, delete_branch

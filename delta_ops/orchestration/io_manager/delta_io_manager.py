@@ -26,22 +26,18 @@ that the asset adds while it runs, the asset's definition, the IO manager.
                         source columns, as {"total": {"orders": ["price"]}}; by default the plan of
                         a Spark DataFrame shows them
     delta/user_metadata strings by name, recorded in the commit with its run
-    delta/read          the version that inputs read, see `input_settings`; not in an `Output`
-    delta/publish       "audited": the output is written to a branch, see `audit_branches`; only in
-                        the asset's definition
+    delta/read          the version that inputs read, see `input_settings`
+    delta/publish       "audited": the output is written to a branch, see `audit_branches`
+    delta/shared_table  True: the asset overwrites a table that other assets write, too
 
-The table of an asset is `<root>/<asset key>`. In the metadata of an asset's definition,
-`delta/table` names another table below root, and `dagster/uri` another location. Checks and
-maintenance use them, too.
+The table of an asset is `<root>/<asset key>`, unless `delta/table` of its definition names another
+table below root, or `dagster/uri` another location. An `Output` cannot have the last three keys.
 
 An input reads the rows of the upstream's partitions that Dagster maps to it. The metadata of its
-`AssetIn` may change this: with `partition_expr`, an expression over the upstream's columns, it
-reads the rows of the partitions that the asset itself materializes, such as the flights of a day
-from all files. `columns` names the columns to read, and `delta/predicate` filters rows by SQL.
+`AssetIn` may change this, see `input_settings`.
 
-An overwrite replaces the rows that match a predicate on the column of `partition_expr`. Without
-partitions it replaces the whole table. No mistake can turn a partition overwrite into a table
-overwrite.
+An overwrite replaces the rows that match a predicate on the column of `partition_expr`, and without
+partitions the whole table. No mistake can turn a partition overwrite into a table overwrite.
 """
 
 import time
@@ -96,6 +92,7 @@ from delta_ops.orchestration.resources import (
     validate_fields,
     validate_place,
 )
+from delta_ops.orchestration.shared_tables import validate_table_is_not_shared
 from delta_ops.orchestration.storage_options import resolve_options
 from delta_ops.orchestration.tables import TableName, table_parts, uri_elsewhere
 from delta_ops.transaction import DEFAULT_HOOKS, Hook, write_checksum
@@ -296,6 +293,8 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         self, context: dg.OutputContext, log: DeltaLog, obj: Any, settings: OutputSettings
     ) -> Snapshot | None:
         """Write rows to a table and report its version; return the table at that version."""
+        if settings.may_remove_rows and not isinstance(obj, PublishedRows | Snapshot | DeltaLog):
+            validate_table_is_not_shared(context, log)
         writer = OutputWriter(
             context=context,
             settings=settings,

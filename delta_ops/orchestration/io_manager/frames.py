@@ -18,7 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from delta_ops.arrow.arrow_data import validate_no_objects
+from delta_ops.arrow.python_objects import validate_frame, validate_objects_are_kept
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import Snapshot
 from delta_ops.protocol.predicate import Predicate
@@ -36,6 +36,7 @@ _CURE = (
 
 def table_of_pandas(frame: Any) -> pa.Table:
     """Convert a pandas frame with its index; NaN becomes null."""
+    validate_frame(frame)
     names = list(frame.index.names)
     named = [name for name in names if name is not None]
     if named and (len(named) < len(names) or not frame.columns.intersection(named).empty):
@@ -50,6 +51,7 @@ def table_of_pandas(frame: Any) -> pa.Table:
         table = pa.Table.from_pandas(frame, preserve_index=False)
     except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
         raise column_error(frame, error) from error
+    validate_objects_are_kept(frame, table.schema)
     return table if named else _add_index(table, frame.index)
 
 
@@ -107,7 +109,7 @@ def pandas_of_table(table: pa.Table) -> Any:
 
 def table_of_polars(frame: Any) -> pa.Table:
     """Convert a polars frame."""
-    validate_no_objects(frame)
+    validate_frame(frame)
     try:
         return frame.to_arrow()
     except pa.ArrowException as error:

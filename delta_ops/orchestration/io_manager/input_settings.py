@@ -27,6 +27,7 @@ from delta_ops.orchestration import dagster_compat as compat
 from delta_ops.orchestration.io_manager.input_versions import READ_KEY, ReadVersion, is_ref
 from delta_ops.orchestration.io_manager.output_settings import PartitionExpr, read_expressions
 from delta_ops.orchestration.io_manager.setting_values import (
+    CLOSE_OF_INPUTS,
     Metadata,
     ReadMetadata,
     Setting,
@@ -73,7 +74,7 @@ def input_settings(
     """
     place = f"the metadata of the input {compat.input_text(context)}"
     metadata = read_metadata(context.definition_metadata or {}, place)
-    validate_keys(place, metadata, INPUT_KEYS, outcome=_OUTCOME)
+    validate_keys(place, metadata, INPUT_KEYS, close=CLOSE_OF_INPUTS, outcome=_OUTCOME)
     columns, expression, predicate, _ = (
         first_setting(key, [(place, metadata)]) for key in INPUT_KEYS
     )

@@ -32,12 +32,15 @@ from delta_ops.orchestration.io_manager.setting_values import (
     Setting,
     are_texts,
     first_setting,
+    keys_without_prefix,
     read_columns,
     read_flag,
     read_texts,
     validate_keys,
 )
 from delta_ops.orchestration.io_manager.type_handlers import takes_none
+from delta_ops.orchestration.metadata import BROWSE_KEY
+from delta_ops.orchestration.shared_tables import PUBLISHED_FROM_KEY, SHARED_KEY
 from delta_ops.orchestration.tables import TABLE_KEY, uri_elsewhere
 from delta_ops.transaction.commit.info import RESERVED_NAMES
 
@@ -62,13 +65,13 @@ OUTPUT_KEYS = (
     "delta/commit_info",
     "delta/keep_index",
 )
-PUBLISH_KEY, PUBLISHED_FROM_KEY = "delta/publish", "delta/published_from"
-"""Metadata of an audited asset, and of the asset that publishes it."""
+PUBLISH_KEY = "delta/publish"
+"""Metadata of an audited asset."""
 _AUDITED = "audited"
-_KEYS_OF_DEFINITIONS = (*OUTPUT_KEYS, READ_KEY, TABLE_KEY, PUBLISH_KEY, PUBLISHED_FROM_KEY)
-_KEYS_OF_DEFAULTS = (*OUTPUT_KEYS, READ_KEY)
-_NOT_OF_OUTPUTS = (READ_KEY, TABLE_KEY, PUBLISH_KEY, PUBLISHED_FROM_KEY)
+_NOT_OF_OUTPUTS = (READ_KEY, TABLE_KEY, PUBLISH_KEY, PUBLISHED_FROM_KEY, SHARED_KEY)
 """Keys that readers need before there is an output."""
+KEYS_OF_DEFINITIONS = (*OUTPUT_KEYS, *_NOT_OF_OUTPUTS, BROWSE_KEY)
+_KEYS_OF_DEFAULTS = (*OUTPUT_KEYS, READ_KEY)
 _DEFAULTS = "the metadata of DeltaIOManager"
 _RUN_NAMES = "dagster/"
 """Prefix of the names that a commit uses to record its run."""
@@ -110,6 +113,13 @@ class OutputSettings:
         """Whether the same rows may be written twice."""
         return self.merge.is_upsert_by_keys if self.merge else self.mode == "overwrite"
 
+    @property
+    def may_remove_rows(self) -> bool:
+        """Whether rows of the table that the output lacks may be removed."""
+        if self.merge is not None:
+            return any(each.when == "not matched by source" for each in self.merge.clauses)
+        return self.mode == "overwrite" and not self.owns_table
+
 
 def output_settings(
     context: dg.OutputContext, defaults: Metadata, read_metadata: ReadMetadata
@@ -129,12 +139,18 @@ def output_settings(
     if not context.has_asset_partitions:
         validate_no_partitions(of_output, context.output_metadata)
         validate_no_partitions(f"the metadata of asset {asset}", context.definition_metadata)
+    places = [
+        (of_output, read_metadata(context.output_metadata, of_output)),
+        *added_places(context, f"the metadata that asset {asset} adds"),
+        definition_place(key, context.definition_metadata, read_metadata),
+    ]
+    for place, metadata in places:
+        for name, meant in keys_without_prefix(metadata, KEYS_OF_DEFINITIONS).items():
+            context.log.warning(
+                f"{place} have the key {name!r}, which has no effect; use {meant!r}"
+            )
     return settings_from(
-        [
-            (of_output, read_metadata(context.output_metadata, of_output)),
-            *added_places(context, f"the metadata that asset {asset} adds"),
-            definition_place(key, context.definition_metadata, read_metadata),
-        ],
+        places,
         defaults,
         key,
         has_partitions=context.has_asset_partitions,
@@ -202,7 +218,7 @@ def settings_from(
     for place, metadata in of_output:
         _validate_is_of_output(place, metadata)
         validate_keys(place, metadata, OUTPUT_KEYS)
-    validate_keys(*definition, _KEYS_OF_DEFINITIONS)
+    validate_keys(*definition, KEYS_OF_DEFINITIONS)
     validate_defaults(defaults)
     places = [*places, (_DEFAULTS, defaults)]
     by_key = {key: first_setting(key, places) for key in OUTPUT_KEYS}

@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 import dagster as dg
 
-from delta_ops.errors import InvalidRequestError
+from delta_ops.errors import InvalidRequestError, naming_table
 from delta_ops.events import OnEvent
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.orchestration import dagster_compat as compat
@@ -35,6 +35,7 @@ from delta_ops.orchestration.io_manager.type_handlers import (
 )
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.properties.table_properties import ignored_properties
+from delta_ops.protocol.schema import StructType
 from delta_ops.transaction import CommitResult, Hook, Transaction, Txn, begin
 from delta_ops.transaction.column_rules import odd_names
 from delta_ops.transaction.idempotency import is_done, is_long
@@ -92,7 +93,7 @@ class OutputWriter:
         is_parts = _is_parts(value)
         if is_parts and not value:
             return
-        rows = rows_of(value[0].data if is_parts else value)
+        rows = self._rows_of(value[0].data if is_parts else value)
         transaction = begin(self.log, on_event=self.on_event)
         rows = self._settle_index(rows, transaction)
         nothing = rows.limit(0) if is_spark_data(rows) else rows.schema.empty_table()
@@ -117,7 +118,7 @@ class OutputWriter:
         is_replaced = self.settings.mode == "overwrite"
         if isinstance(value, Snapshot | DeltaLog) and value.uri == self.log.uri:
             return WrittenOutput([], is_replaced)  # the asset has written the table itself
-        rows = rows_of(value)
+        rows = self._rows_of(value)
         results = self._drop_ignored([self.write_rows(rows)])
         merge = self.settings.merge
         has_table_columns = merge is None or merge.takes_columns_whole
@@ -213,7 +214,7 @@ class OutputWriter:
     def _write_part(
         self, transaction: Transaction, part: SourcePart, txns: Sequence[Txn]
     ) -> CommitResult:
-        rows = self._settle_index(rows_of(part.data), transaction)
+        rows = self._settle_index(self._rows_of(part.data), transaction)
         if self.settings.mode != "merge":
             # Always replace, because the txn of an earlier part can expire. Without matching rows
             # this is cheap.
@@ -226,6 +227,14 @@ class OutputWriter:
                 "this SourcePart was written"
             )
         return self._merge(transaction, rows, txns)
+
+    def _rows_of(self, value: Any) -> Any:
+        with naming_table(self.log.uri):
+            return rows_of(value)
+
+    def _schema_of(self, rows: Any) -> StructType:
+        with naming_table(self.log.uri):
+            return schema_of_rows(rows)
 
     def _settle_index(self, rows: Any, transaction: Transaction) -> Any:
         """Store the index of a pandas frame as the table requires; see `frames`."""
@@ -251,7 +260,7 @@ class OutputWriter:
             return None
         if _MAPPING_MODE in (configuration or {}):
             return configuration
-        odd = odd_names(schema_of_rows(rows))
+        odd = odd_names(self._schema_of(rows))
         if not odd:
             return configuration
         self.context.log.info(
@@ -269,14 +278,14 @@ class OutputWriter:
             return settings.partition_by
         by_dimension = {"": expression} if isinstance(expression, str) else expression
         texts = [by_dimension[dimension] for dimension in sorted(by_dimension)]
-        return partition_columns(texts, schema_of_rows(rows)) or None
+        return partition_columns(texts, self._schema_of(rows)) or None
 
     def _rows_of_partitions(self, transaction: Transaction, data: Any) -> Predicate | None:
         """The rows of the run's partitions; None for an asset without partitions."""
         context = self.context
         if not context.has_asset_partitions or self.settings.owns_table:
             return None
-        schema = schema_of_rows(data) if transaction.snapshot is None else transaction.schema
+        schema = self._schema_of(data) if transaction.snapshot is None else transaction.schema
         return rows_of_partitions(context, self.settings, schema, context.asset_partition_keys)
 
     def _merge(self, transaction: Transaction, data: Any, txns: Sequence[Txn]) -> CommitResult:

@@ -1,14 +1,18 @@
 """Setting values: reads and validates metadata with keys of delta_ops.
 
-Metadata may hold any keys. A key is meant for delta_ops if it begins with `delta/` or `delta.`, or
-if it is another spelling of a known key. Such a key is an error if it is unknown.
+Metadata may hold any keys. A key is meant for delta_ops if it begins with `delta/`, `delta.` or
+`delta_ops/`, or if it is another spelling of a known key. Such a key is an error if it is unknown.
+
+Only IO managers read the metadata of an input, so a name near a known key is an error there, such
+as `colums` or `predicate`. Metadata of an asset may belong to anybody: a known key without its
+prefix, such as `mode`, is a warning.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from difflib import get_close_matches
+from difflib import SequenceMatcher
 from typing import Any, NamedTuple
 
 import dagster as dg
@@ -18,12 +22,14 @@ from delta_ops.errors import InvalidRequestError
 Metadata = Mapping[str, Any]
 ReadMetadata = Callable[[Metadata, str], Metadata]
 """Translates metadata to keys of delta_ops; the text names the metadata in errors."""
-_PREFIXES = ("delta/", "delta.")
-_CLOSE = 0.95
+_PREFIX = re.compile(r"\s*delta([_-]?ops)?\s*[/.:]", re.IGNORECASE)
+_CLOSE, CLOSE_OF_INPUTS = 0.95, 0.8
 """Similarity of a misspelt key, such as `partition_exprs`, to a key of ours.
 
-A name near a short key, such as `column`, may be a key of somebody else.
+A name near a short key, such as `column`, may be a key of somebody else, except in an input.
 """
+_SYNONYMS = {"properties": "configuration", "tableproperties": "configuration"}
+"""Other words for our keys, without punctuation."""
 
 
 class Setting(NamedTuple):
@@ -68,6 +74,7 @@ def validate_keys(
     known: Collection[str],
     *,
     only_ours: bool = False,
+    close: float = _CLOSE,
     outcome: str = "Nothing was written",
 ) -> None:
     """Reject an unknown key that is meant for delta_ops.
@@ -75,15 +82,18 @@ def validate_keys(
     Args:
         place: Name of the metadata for errors, in the plural: "the metadata of asset orders".
         only_ours: Whether the metadata may have no other keys.
+        close: Similarity of a name without our prefix that counts as a misspelt key.
         outcome: The end of the error.
 
     Raises:
         InvalidRequestError: A key is unknown; the error names the nearest known key.
     """
     for key in metadata:
-        if key in known or not (only_ours or _is_meant_for_us(key, known)):
+        if key in known:
             continue
-        (nearest,) = get_close_matches(key, known, n=1, cutoff=0)
+        nearest, similarity = _nearest(key, known, may_lack_prefix=only_ours or close < _CLOSE)
+        if not (only_ours or _PREFIX.match(key) or similarity >= close):
+            continue
         cure = f"the closest key is {nearest!r}"
         if key.startswith("delta."):
             cure += ", and properties of a new table go into 'delta/configuration'"
@@ -92,10 +102,27 @@ def validate_keys(
         )
 
 
-def _is_meant_for_us(key: str, known: Collection[str]) -> bool:
-    if key.strip().lower().startswith(_PREFIXES):
-        return True
-    return bool(get_close_matches(_spelling(key), map(_spelling, known), n=1, cutoff=_CLOSE))
+def keys_without_prefix(metadata: Metadata, known: Collection[str]) -> Mapping[str, str]:
+    """Known keys by the keys of the metadata that lack only their prefix, such as `mode`."""
+    by_name = {_bare_name(key): key for key in known if _bare_name(key) != _spelling(key)}
+    return {key: by_name[_spelling(key)] for key in metadata if _spelling(key) in by_name}
+
+
+def _nearest(key: str, known: Collection[str], *, may_lack_prefix: bool) -> tuple[str, float]:
+    """The known key that is most like a key, and how similar they are."""
+    names = (_spelling, _bare_name) if may_lack_prefix or _PREFIX.match(key) else (_spelling,)
+    found = {each: max(_similarity(n(key), n(each)) for n in names) for each in known}
+    return max(found.items(), key=lambda each: each[1])
+
+
+def _similarity(one: str, other: str) -> float:
+    return SequenceMatcher(None, one, other).ratio()
+
+
+def _bare_name(key: str) -> str:
+    """The letters of a key without our prefix; a synonym has the letters of our key."""
+    spelling = _spelling(_PREFIX.sub("", key, count=1))
+    return _SYNONYMS.get(spelling, spelling)
 
 
 def _spelling(key: str) -> str:

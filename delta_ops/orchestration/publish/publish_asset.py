@@ -39,11 +39,11 @@ from delta_ops.orchestration.io_manager.audit_branches import (
 from delta_ops.orchestration.io_manager.delta_io_manager import DeltaIOManager
 from delta_ops.orchestration.io_manager.output_settings import (
     PUBLISH_KEY,
-    PUBLISHED_FROM_KEY,
     is_audited,
 )
 from delta_ops.orchestration.io_manager.output_txns import step_output_of_asset, user_metadata
 from delta_ops.orchestration.publish.audits import audits_of, problems_of
+from delta_ops.orchestration.shared_tables import PUBLISHED_FROM_KEY
 from delta_ops.orchestration.tables import TABLE_KEY, table_parts
 from delta_ops.orchestration.tags import reject_reproduction
 from delta_ops.transaction import CommitResult
