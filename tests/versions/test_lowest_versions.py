@@ -68,7 +68,7 @@ def test_a_path_runs_on_the_lowest_versions(program: str, tmp_path: Path) -> Non
 @pytest.mark.full
 @pytest.mark.parametrize("file", STORES)
 def test_the_tests_of_stores_pass_with_the_lowest_clients(file: str) -> None:
-    run_tests(lowest_python(), f"tests/{file}.py")
+    run_tests(lowest_python(), f"tests/{file}.py", tier="not long")
 
 
 @pytest.mark.full
