@@ -285,7 +285,10 @@ class LocalStorage:
         if directory and (not parent or is_plain(self._root, parent)):
             try:
                 os.mkdir(place)
-            except OSError:  # the directory exists, its parent is missing, or another error
+            except FileExistsError:
+                if _is_directory(place):
+                    return place, False
+            except OSError:  # the parent is missing, or another error
                 pass
             else:
                 return place, True
@@ -351,6 +354,14 @@ class LocalStorage:
 
     def _real_root(self) -> str:
         return os.path.realpath(self._root)
+
+
+def _is_directory(place: str) -> bool:
+    """Whether this is a directory, and not a link to one."""
+    try:
+        return stat.S_ISDIR(os.lstat(place).st_mode)
+    except FileNotFoundError:  # deleted meanwhile
+        return False
 
 
 def _writer_of(data: bytes) -> Callable[[IO[bytes]], None]:
