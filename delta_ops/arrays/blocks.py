@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+
+import pyarrow as pa
 
 from delta_ops.arrays.keys import (
     METADATA_BLOCK,
@@ -19,17 +21,10 @@ from delta_ops.arrays.keys import (
     numbered_nodes,
     place_of,
     shape_of_block,
-    validate_key,
 )
-from delta_ops.arrays.rows import (
-    PARTITION_COLUMNS,
-    VALUE_COLUMNS,
-    Value,
-    validate_value,
-    values_of,
-)
+from delta_ops.arrays.rows import PARTITION_COLUMNS, VALUE_COLUMNS, BlockRows, Value, values_of
 from delta_ops.arrow.read.scan import read_files
-from delta_ops.errors import ArrayKeyError, InvalidRequestError
+from delta_ops.errors import InvalidRequestError
 from delta_ops.lazy import lazy
 from delta_ops.log import Snapshot
 from delta_ops.protocol.actions import AddFile
@@ -56,7 +51,7 @@ class Blocks:
     snapshot: Snapshot
     files: Mapping[Partition, tuple[AddFile, ...]] = field(init=False)
     """The live files of each block."""
-    _read: OrderedDict[Partition, Mapping[str, Value]] = field(default_factory=OrderedDict)
+    _read: OrderedDict[Partition, BlockRows] = field(default_factory=OrderedDict)
     _reading: dict[Partition, threading.Lock] = field(default_factory=dict)
     """One thread reads a block, and the others that need it wait."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -108,59 +103,45 @@ class Blocks:
             DataFileError, StorageError: The block cannot be read.
         """
         for partition in self.partitions_of(key):
-            value = self.load(partition).get(key)
+            value = self._open_rows(partition).find(key)
             if value is not None:
                 return value
         return None
 
     def load(self, partition: Partition) -> Mapping[str, Value]:
         """All keys of a block; empty for a block without files. Raises as `find`."""
-        if partition not in self.files:
-            return {}
+        return self._open_rows(partition).all() if partition in self.files else {}
+
+    def _open_rows(self, partition: Partition) -> BlockRows:
         with self._lock:
             reading = self._reading.setdefault(partition, threading.Lock())
         with reading:
             known = self._known_rows(partition)
-            return self._hold(partition, self._load(partition)) if known is None else known
+            return self._hold(partition, self._read_rows(partition)) if known is None else known
 
-    def _known_rows(self, partition: Partition) -> Mapping[str, Value] | None:
+    def _known_rows(self, partition: Partition) -> BlockRows | None:
         with self._lock:
             known = self._read.get(partition)
             if known is not None:
                 self._read.move_to_end(partition)
             return known
 
-    def _hold(self, partition: Partition, rows: Mapping[str, Value]) -> Mapping[str, Value]:
+    def _hold(self, partition: Partition, rows: BlockRows) -> BlockRows:
         with self._lock:
             self._read[partition] = rows
             while len(self._read) > _HELD_BLOCKS:
                 self._read.popitem(last=False)
         return rows
 
-    def _load(self, partition: Partition) -> Mapping[str, Value]:
-        files, table = self.files.get(partition, ()), self.snapshot.uri
+    def _read_rows(self, partition: Partition) -> BlockRows:
         node, block = partition
-        shape = shape_of_block(block)
-        shapes = [] if shape is None else [shape]
-        rows: dict[str, Value] = {}
-        for key, value in read_values(self.snapshot, files):
-            validate_key(key, table)
-            place = place_of(key)
-            if place.node != node or block_of(place, shapes) != block:
-                raise ArrayKeyError(
-                    table,
-                    key,
-                    f"has a row in block {block} of node {node}, but belongs to block "
-                    f"{block_of(place, shapes)} of node {place.node}; delete the row, and write "
-                    "it there",
-                )
-            if key in rows:
-                raise ArrayKeyError(
-                    table, key, f"has two rows in version {self.snapshot.version}; delete one row"
-                )
-            validate_value(key, value, table)
-            rows[key] = value
-        return rows
+        return BlockRows(
+            table=self.snapshot.uri,
+            version=self.snapshot.version,
+            node=node,
+            block=block,
+            batches=tuple(_read_batches(self.snapshot, self.files[partition])),
+        )
 
     def file_ids(self, partition: Partition) -> frozenset[tuple[str, str | None]]:
         """Identities of the files of a block; equal identities mean equal rows."""
@@ -177,7 +158,8 @@ class Blocks:
     def document(self, node: str, name: str = "zarr.json") -> bytes | None:
         """The bytes of a metadata document of a node; None without it."""
         key = f"{node}/{name}".lstrip(ROOT)
-        value = self.load((node, METADATA_BLOCK)).get(key)
+        partition = (node, METADATA_BLOCK)
+        value = self._open_rows(partition).find(key) if partition in self.files else None
         return None if value is None else value.data
 
 
@@ -194,5 +176,8 @@ def read_values(snapshot: Snapshot, files: Iterable[AddFile]) -> Iterator[tuple[
     Raises:
         DataFileError, StorageError: A file cannot be read.
     """
-    adds = tuple(files)
-    return values_of(read_files(snapshot, adds, VALUE_COLUMNS) if adds else ())
+    return values_of(_read_batches(snapshot, tuple(files)))
+
+
+def _read_batches(snapshot: Snapshot, files: Sequence[AddFile]) -> Iterable[pa.RecordBatch]:
+    return read_files(snapshot, files, VALUE_COLUMNS) if files else ()

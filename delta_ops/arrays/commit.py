@@ -31,7 +31,7 @@ from delta_ops.arrays.staged import (
     load_staged,
     stage_changes,
 )
-from delta_ops.arrays.table import open_version
+from delta_ops.arrays.table import validate_array_table
 from delta_ops.clock import Clock
 from delta_ops.errors import (
     ChunkConflictError,
@@ -173,7 +173,8 @@ class ArrayCommit:
         Returns:
             Whether the session was changed, so the attempt must begin again.
         """
-        latest = open_version(self.log)
+        latest = self.log.snapshot()
+        validate_array_table(latest)
         if latest.version == state.session.base_version:
             return False
         forks = state.load_forks()

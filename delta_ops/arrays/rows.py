@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from delta_ops.arrays.keys import block_of, place_of, shape_of_block, validate_key
 from delta_ops.errors import ArrayKeyError, InvalidRequestError
 
 COLUMNS = pa.schema(
@@ -27,6 +31,8 @@ VALUE_COLUMNS = tuple(COLUMNS.names[2:])
 """The columns of a row besides its partition."""
 INLINE_BYTES = 64 * 1024
 """Longest chunk that a row may hold itself; metadata documents have no limit."""
+_MOST_LOOKUPS = 50
+"""Look-ups in the columns of a block before its rows are decoded."""
 
 
 class Value(NamedTuple):
@@ -125,3 +131,86 @@ def _plain_type(data_type: pa.DataType) -> pa.DataType:
     if pa.types.is_large_string(data_type):
         return pa.string()
     return pa.binary() if pa.types.is_large_binary(data_type) else data_type
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class BlockRows:
+    """The rows of a block; used by several threads.
+
+    To make a dictionary of 10,000 rows takes longer than to read them, and many readers need a few
+    chunks of each block. So the first look-ups compare the column of keys, and only then are all
+    rows decoded. Each row is validated when it is decoded.
+
+    Args:
+        table: The table, for messages.
+        version: The version of the table, for messages.
+        node: The node of the block.
+        block: The name of the block.
+        batches: The rows, with the columns of `VALUE_COLUMNS`.
+    """
+
+    table: str
+    version: int
+    node: str
+    block: str
+    batches: Sequence[pa.RecordBatch]
+    _rows: Mapping[str, Value] | None = None
+    _num_lookups: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def find(self, key: str) -> Value | None:
+        """The value of a key; None without it.
+
+        Raises:
+            ArrayKeyError: The key has an invalid row, or several rows.
+        """
+        with self._lock:
+            self._num_lookups += 1
+            if self._rows is not None or self._num_lookups > _MOST_LOOKUPS:
+                return self._decode_all().get(key)
+            return self._validate(values_of(_rows_with(self.batches, key))).get(key)
+
+    def all(self) -> Mapping[str, Value]:
+        """All rows by key.
+
+        Raises:
+            ArrayKeyError: A row is invalid, or a key has several rows.
+        """
+        with self._lock:
+            return self._decode_all()
+
+    def _decode_all(self) -> Mapping[str, Value]:
+        if self._rows is None:
+            self._rows = self._validate(values_of(self.batches))
+            self.batches = ()
+        return self._rows
+
+    def _validate(self, values: Iterable[tuple[str, Value]]) -> dict[str, Value]:
+        shape = shape_of_block(self.block)
+        shapes = [] if shape is None else [shape]
+        rows: dict[str, Value] = {}
+        for key, value in values:
+            validate_key(key, self.table)
+            place = place_of(key)
+            if place.node != self.node or block_of(place, shapes) != self.block:
+                raise ArrayKeyError(
+                    self.table,
+                    key,
+                    f"has a row in block {self.block} of node {self.node}, but belongs to block "
+                    f"{block_of(place, shapes)} of node {place.node}; delete the row, and write "
+                    "it there",
+                )
+            if key in rows:
+                raise ArrayKeyError(
+                    self.table, key, f"has two rows in version {self.version}; delete one row"
+                )
+            validate_value(key, value, self.table)
+            rows[key] = value
+        return rows
+
+
+def _rows_with(batches: Iterable[pa.RecordBatch], key: str) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        places = pc.indices_nonzero(pc.equal(batch.column("key"), key))
+        if len(places):
+            yield batch.take(places)

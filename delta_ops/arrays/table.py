@@ -40,7 +40,7 @@ def create_array_table(table: TableOrPlace, *, description: str | None = None) -
 
 
 def open_version(log: DeltaLog, version: int | None = None, ref: str | None = None) -> Snapshot:
-    """Open a version of an array table.
+    """Open a version of an array table, to read its blocks.
 
     Args:
         log: The table.
@@ -51,7 +51,7 @@ def open_version(log: DeltaLog, version: int | None = None, ref: str | None = No
         InvalidRequestError: The table has other columns.
         TableNotFoundError, VersionNotFoundError, LogCorruptError: As `DeltaLog.snapshot`.
     """
-    snapshot = log.snapshot(version, ref=ref)
+    snapshot = log.snapshot_with_files(version) if ref is None else log.snapshot(ref=ref)
     validate_array_table(snapshot)
     return snapshot
 

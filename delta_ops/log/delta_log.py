@@ -158,6 +158,23 @@ class DeltaLog:
                 return latest
         return self._open(version)
 
+    def snapshot_with_files(self, version: int | None = None) -> Snapshot:
+        """Open a version, or the latest, whose live files the caller will read.
+
+        The checkpoint, which has the files, is opened instead of the version's checksum. So lost
+        commits, which checksums show, are not noticed; commits and `health` notice them.
+
+        Raises:
+            TableNotFoundError, VersionNotFoundError, LogCorruptError, UnsupportedFeatureError: As
+                `snapshot`.
+
+        Examples:
+            >>> len(DeltaLog("lake/orders").snapshot_with_files().add_files())
+            1
+        """
+        validate_arguments(DeltaLog.snapshot_with_files, locals())
+        return self._open(version, with_files=True)
+
     @property
     def main(self) -> DeltaLog:
         """The table's own log; the same handle unless this log is of a branch or session."""
@@ -225,10 +242,15 @@ class DeltaLog:
         )
         return snapshot
 
-    def _open(self, version: int | None = None) -> Snapshot:
+    def _open(self, version: int | None = None, *, with_files: bool = False) -> Snapshot:
         try:
             snapshot = open_snapshot(
-                self.storage, self.log_directory, version, self.base, outside=self.outside
+                self.storage,
+                self.log_directory,
+                version,
+                self.base,
+                outside=self.outside,
+                with_files=with_files,
             )
         except (VersionNotFoundError, LogCorruptError):
             anchored = None if version is None else self._open_anchored(version)

@@ -344,6 +344,7 @@ def open_snapshot(
     base: Snapshot | None = None,
     *,
     outside: OutsideFiles,
+    with_files: bool = False,
 ) -> Snapshot:
     """Open the table at a version, or at its latest version.
 
@@ -364,7 +365,8 @@ def open_snapshot(
 
     def look() -> Snapshot:
         segment = find_segment(storage, log_directory, version, base_version=base_version)
-        return load_readable(storage, log_directory, segment, base, outside=outside)
+        loaded = load_readable_version(storage, log_directory, segment, base, None, with_files)
+        return _snapshot_of(loaded, storage, log_directory, base=base, outside=outside)
 
     return retry_if_vanished(storage, log_directory, look)
 
@@ -392,7 +394,6 @@ def _snapshot_of(
     outside: OutsideFiles,
     ahead: Mapping[str, Sequence[str]] | None = None,
 ) -> Snapshot:
-    marks = loaded.marks
     return Snapshot(
         storage=storage,
         log_directory=log_directory,
@@ -407,8 +408,8 @@ def _snapshot_of(
         read_checkpoint=loaded.read_checkpoint,
         state_checksum=loaded.state_checksum,
         ahead=ahead,
-        txn_id=marks[-1].txn_id if marks else loaded.state_checksum.txn_id,
-        marks=marks,
+        txn_id=loaded.marks[-1].txn_id if loaded.marks else loaded.state_checksum.txn_id,
+        marks=loaded.marks,
         checksums=loaded.segment.checksums,
         newest=loaded.segment.newest,
         scan_cache=loaded.segment.scan_cache,
@@ -430,14 +431,13 @@ def advance(
         return snapshot
     snapshot = vars(snapshot).get(_EQUIVALENT, snapshot)
     changes = state_of_commits(commits)
-    version = commits[-1].version
     versions = [commit.version for commit in commits]
     with naming_place(partial(line_of_path, snapshot.storage, snapshot.log_directory, versions)):
         tail = extend_tail(snapshot.tail, commits, snapshot.uri)
-    place = f"{snapshot.log_directory}, version {version}"
+    place = f"{snapshot.log_directory}, version {versions[-1]}"
     return replace(
         snapshot,
-        version=version,
+        version=versions[-1],
         commits_since_checkpoint=snapshot.commits_since_checkpoint + len(commits),
         definition=definition_after(snapshot.definition, changes, snapshot.uri, place),
         commit_state=joined_state(snapshot.commit_state, changes),

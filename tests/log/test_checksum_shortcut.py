@@ -210,3 +210,21 @@ def test_a_checksum_of_a_commit_that_was_taken_back_is_passed_over(log: DeltaLog
     put(log, 3, txnId="of the commit that was there before", metadata=json_body(NEWER))
     assert log.snapshot().metadata == metadata()
     assert CALLS.checkpoints == AT_ONCE
+
+
+@pytest.mark.parametrize("version", [None, CHECKPOINT])
+def test_a_reader_of_files_opens_the_checkpoint_only(log: DeltaLog, version: int | None) -> None:
+    expected = log.snapshot(version)
+    CALLS.clear()
+    found = log.snapshot_with_files(version)
+    assert found.files(["path"]).sort_by("path") == expected.files(["path"]).sort_by("path")
+    assert found.definition == expected.definition
+    assert (CALLS.checkpoints, CALLS.checksums) == (AT_ONCE, 0)
+
+
+def test_a_reader_of_files_passes_over_a_damaged_checkpoint(log: DeltaLog, tmp_path: Path) -> None:
+    (checkpoint,) = tmp_path.glob("_delta_log/*.checkpoint.parquet")
+    checkpoint.write_bytes(b"damaged")
+    found = log.snapshot_with_files()
+    assert set(found.files(["path"])["path"].to_pylist()) == {"0", "1", "2", "3"}
+    assert [each.version for each in found.damaged_checkpoints] == [CHECKPOINT]

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from delta_ops import DeltaLog
+from delta_ops.log import Snapshot
 from delta_ops.log.checkpoint_write.write import write_checkpoint
 from delta_ops.log.checksum_write.verify import validate_checksum
 from delta_ops.log.lost_commits import find_lost_commits
@@ -81,9 +82,12 @@ def log(tmp_path: Path) -> DeltaLog:
 
 
 @PLACES
-def test_a_reader_goes_by_the_commit_in_the_log(log: DeltaLog, place: Place) -> None:
+@pytest.mark.parametrize("open_version", [DeltaLog.snapshot, DeltaLog.snapshot_with_files])
+def test_a_reader_goes_by_the_commit_in_the_log(
+    log: DeltaLog, place: Place, open_version: Callable[[DeltaLog], Snapshot]
+) -> None:
     place(log)
-    snapshot = log.snapshot()
+    snapshot = open_version(log)
     assert (snapshot.protocol, snapshot.metadata) == (PROTOCOL, metadata())
     assert set(snapshot.files(["path"])["path"].to_pylist()) == {"0", "1", "2", "theirs"}
     assert (snapshot.num_files, snapshot.size_bytes) == (4, 6)

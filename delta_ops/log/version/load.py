@@ -21,7 +21,7 @@ from delta_ops.log.checkpoint.damaged import (
 from delta_ops.log.checkpoint.read import OpenCheckpoint, open_checkpoint
 from delta_ops.log.checksum import VersionChecksum, checksum_from_bytes, validate_checkpoint
 from delta_ops.log.commit_file import CommitMark
-from delta_ops.log.lost_commits import StateChecksum, load_state_checksum
+from delta_ops.log.lost_commits import NO_CHECKSUM, StateChecksum, load_state_checksum
 from delta_ops.log.path_errors import line_of_path, naming_place
 from delta_ops.log.scan_cache.file import UnusableCacheError, open_cache_file
 from delta_ops.log.segment import Checkpoint, Segment
@@ -65,6 +65,7 @@ def load_readable_version(
     segment: Segment,
     base: Base | None = None,
     ahead: Mapping[str, Sequence[str]] | None = None,
+    with_files: bool = False,
 ) -> LoadedVersion:
     """Load a version; falls back to an older checkpoint if the segment's is unreadable.
 
@@ -74,6 +75,8 @@ def load_readable_version(
         segment: The files of the version.
         base: The version that the first commit of the log follows, if any.
         ahead: As for `open_checkpoint`.
+        with_files: Whether the caller will read the files of the version. Then the checkpoint
+            supplies protocol and metadata too, and the checksum is not read.
 
     Raises:
         FileNotFoundError: A file of the segment is gone.
@@ -85,7 +88,7 @@ def load_readable_version(
     wanted: Segment | None = segment
     while wanted is not None:
         try:
-            loaded = _load_version(storage, log_directory, wanted, base, ahead)
+            loaded = _load_version(storage, log_directory, wanted, base, ahead, with_files)
         except LogCorruptError as error:
             first = first or error
             if wanted.checkpoint is None or not is_about(error, wanted.checkpoint):
@@ -208,12 +211,15 @@ def _load_version(
     segment: Segment,
     base: Base | None,
     ahead: Mapping[str, Sequence[str]] | None,
+    with_files: bool,
 ) -> LoadedVersion:
     newest_first = range(segment.version, segment.version - len(segment.commits), -1)
     with naming_place(partial(line_of_path, storage, log_directory, newest_first)):
         tail, of_commits, marks = replay_commits(storage, segment)
     segment, cached = _open_cache(storage, log_directory, segment)
-    recorded = load_state_checksum(storage, log_directory, segment, marks, cached)
+    recorded = NO_CHECKSUM
+    if not with_files or segment.checkpoint is None:
+        recorded = load_state_checksum(storage, log_directory, segment, marks, cached)
     opened = None
     if recorded.checksum is None and segment.checkpoint is not None:
         opened = open_checkpoint(storage, segment.checkpoint, ahead)
