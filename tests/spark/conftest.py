@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-import pytest
-from pyspark.sql import DataFrame
+from collections.abc import Iterator
 
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import delta_ops.spark as ds
 from delta_ops.spark.read import file_index, file_list
 from delta_ops.spark.read.file_index import IndexUnavailableError
 from delta_ops.spark.versions import arrow_of
 
 if not hasattr(DataFrame, "toArrow"):  # before Spark 4.0
     setattr(DataFrame, "toArrow", arrow_of)  # noqa: B010  mypy rejects the assignment
+
+
+@pytest.fixture
+def registered(spark: SparkSession) -> Iterator[None]:
+    """The format `delta` of the session is ours during the test."""
+    ds.register(spark)
+    yield
+    ds.unregister(spark)
 
 
 @pytest.fixture(params=["file index", "file list"])

@@ -114,7 +114,6 @@ def errors_of(spark: SparkSession, intact: Path, damage: str, name: str) -> list
     shutil.rmtree(parent, ignore_errors=True)
     table = Path(shutil.copytree(intact, parent / "t"))
     HOSTILE[damage](table)
-    ds.register(spark)
     allowed = (DeltaOpsError,) if name in CALLS else (DeltaOpsError, PySparkException)
     try:
         {**OF_DELTA_SPARK, **CALLS}[name](spark, table)
@@ -125,6 +124,7 @@ def errors_of(spark: SparkSession, intact: Path, damage: str, name: str) -> list
     return []
 
 
+@pytest.mark.usefixtures("registered")
 def test_a_call_on_a_damaged_table_raises_typed_errors_only(
     spark: SparkSession, intact: Path
 ) -> None:
@@ -133,6 +133,7 @@ def test_a_call_on_a_damaged_table_raises_typed_errors_only(
 
 
 @pytest.mark.full
+@pytest.mark.usefixtures("registered")
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_all_calls_on_a_damaged_table_raise_typed_errors_only(
     spark: SparkSession, intact: Path, damage: str

@@ -128,7 +128,10 @@ def by_merge(spark: SparkSession, root: Path) -> None:
 
 def by_format(spark: SparkSession, root: Path) -> None:
     ds.register(spark)
-    described(spark).write.format("delta").save(str(root))
+    try:
+        described(spark).write.format("delta").save(str(root))
+    finally:
+        ds.unregister(spark)
 
 
 def by_builder(spark: SparkSession, root: Path) -> None:

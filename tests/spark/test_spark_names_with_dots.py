@@ -39,9 +39,9 @@ def test_the_class_of_delta_spark_sets_the_field(spark: SparkSession, tmp_path: 
     assert first(tmp_path) == {"id": 1, "a.b": 10, "a": {"b": 100, "c": 2}}
 
 
+@pytest.mark.usefixtures("registered")
 def test_plain_names_of_partitions(spark: SparkSession, tmp_path: Path) -> None:
     rows = spark.createDataFrame([(1, 10, (1,))], "id long, `a.b` long, a struct<b: long>")
-    ds.register(spark)
     rows.write.format("delta").partitionBy("a.b").save(str(tmp_path / "t"))
     assert DeltaLog(tmp_path / "t").snapshot().partition_columns == ("a.b",)
     with pytest.raises(InvalidRequestError, match="is a field of column a"):

@@ -66,6 +66,7 @@ def test_columns_come_in_the_tables_order_with_its_types(
     assert ds.read(spark, snapshot, columns=["X", "P"]).columns == ["x", "p"]
 
 
+@pytest.mark.usefixtures("registered")
 @pytest.mark.parametrize(
     "way", ["file index", pytest.param("file list", marks=pytest.mark.full)], indirect=True
 )
@@ -73,7 +74,6 @@ def test_a_table_without_columns_has_its_rows(
     tmp_path: Path, spark: SparkSession, way: str
 ) -> None:
     table = create_without_columns(tmp_path, 3)
-    ds.register(spark)
     for rows_read in (
         ds.read(spark, table),
         ds.read(spark, table, columns=[]),
