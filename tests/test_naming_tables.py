@@ -7,16 +7,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import dagster as dg
 import pyarrow as pa
 import pytest
 
 import delta_ops.arrow as da
 import delta_ops.maintenance as dm
 from delta_ops import DeltaLog, begin
-from delta_ops.ddl import NewColumn, change_type, set_properties
+from delta_ops.ddl import NewColumn, change_type, create_table, set_properties
 from delta_ops.errors import InvalidRequestError, TableNotFoundError
 from delta_ops.log.delta_log import log_of, snapshot_of
 from delta_ops.maintenance import create_index
+from delta_ops.orchestration import DeltaIOManager
 from tests.test_arguments import public_functions
 
 NEEDED: dict[str, Any] = {
@@ -182,3 +184,29 @@ def test_an_error_about_names_of_columns_names_the_table(
 def test_a_place_without_a_table_has_its_own_error(tmp_path: Path) -> None:
     with pytest.raises(TableNotFoundError, match="is not a Delta table"):
         dm.vacuum(tmp_path)
+
+
+def create_by_merge(place: Path, rows: pa.Table) -> None:
+    @dg.asset(key=place.name, metadata={"delta/mode": "merge", "delta/merge_keys": "x"})
+    def asset() -> pa.Table:
+        return rows
+
+    dg.materialize([asset], resources={"io_manager": DeltaIOManager(root=str(place.parent))})
+
+
+@pytest.mark.parametrize(
+    "create", [da.write, lambda place, rows: create_table(place, rows.schema), create_by_merge]
+)
+@pytest.mark.parametrize(
+    "rows",
+    [
+        pytest.param(pa.table({"x": pa.array([1], pa.duration("us"))}), id="a type"),
+        pytest.param(pa.table({"x": [1], "X": [1]}), id="names", marks=pytest.mark.full),
+    ],
+)
+def test_an_error_about_columns_names_the_table(
+    tmp_path: Path, create: Callable[[Path, pa.Table], object], rows: pa.Table
+) -> None:
+    with pytest.raises(InvalidRequestError) as refused:
+        create(tmp_path / "t", rows)
+    assert str(refused.value).startswith(f"{tmp_path / 't'}: ")

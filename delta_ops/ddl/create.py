@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from delta_ops.arguments import validate_arguments
 from delta_ops.ddl.alter import NOTHING_COMMITTED
-from delta_ops.errors import InvalidRequestError, TableExistsError
+from delta_ops.errors import InvalidRequestError, TableExistsError, naming_table
 from delta_ops.log import TableOrPlace, log_of
 from delta_ops.option_words import option
 from delta_ops.planning.definition import define_table
@@ -92,15 +92,16 @@ def create_table(
         if if_exists == "ignore":
             return replace(NOTHING_COMMITTED, ignored=True)
         raise TableExistsError(log.uri)
-    define_table(
-        transaction,
-        columns_from_arrow(schema) if isinstance(schema, pa.Schema) else schema,
-        partition_by=partition_by,
-        cluster_by=cluster_by,
-        properties=properties,
-        name=name,
-        description=description,
-    )
+    with naming_table(log.uri):
+        define_table(
+            transaction,
+            columns_from_arrow(schema) if isinstance(schema, pa.Schema) else schema,
+            partition_by=partition_by,
+            cluster_by=cluster_by,
+            properties=properties,
+            name=name,
+            description=description,
+        )
     if not is_there:
         transaction.require_new_table()
     _remove_rows(transaction)

@@ -302,7 +302,8 @@ class OutputWriter:
             user_metadata=user_metadata(step_output(self.context), settings.user_metadata),
             hooks=self.hooks,
         )
-        return merge_rows(transaction, data, merge)
+        with naming_table(self.log.uri):
+            return merge_rows(transaction, data, merge)
 
     def _write(
         self,
