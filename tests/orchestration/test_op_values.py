@@ -1,6 +1,7 @@
 """Values of ops that belong to no asset, under our IO manager as the default."""
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -136,3 +137,34 @@ def test_contexts_that_a_unit_test_builds_hand_a_value_over(tmp_path: Path) -> N
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(InvalidRequestError, match="the upstream_output that was stored"):
         manager.load_input(dg.build_input_context())
+
+
+def count_by(root: Path, instance: dg.DagsterInstance, connect: Callable[[Any], Any]) -> Any:
+    """The number of rows that an op counts, whose input a job connects."""
+    da.write(root / "orders", pa.table({"id": [1, 2]}))
+
+    @dg.op(ins={"rows": dg.In(input_manager_key="io_manager", asset_key=dg.AssetKey("orders"))})
+    def count(rows: pa.Table) -> int:
+        return len(rows)
+
+    @dg.job(resource_defs={"io_manager": DeltaIOManager(root=str(root))})
+    def job() -> None:
+        connect(count)
+
+    return job.execute_in_process(instance=instance).output_for_node("count")
+
+
+def test_an_op_reads_the_asset_that_its_job_gives_it(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    @dg.asset
+    def orders() -> None: ...
+
+    assert count_by(tmp_path, instance, lambda op: op(orders.to_source_asset())) == 2
+
+
+def test_an_input_that_is_connected_to_nothing_is_refused(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    with pytest.raises(InvalidRequestError, match="input rows is connected to no op and to no"):
+        count_by(tmp_path, instance, lambda op: op())

@@ -66,10 +66,16 @@ def load_op_value(context: dg.InputContext) -> Any:
     """Load the value of an earlier op.
 
     Raises:
-        InvalidRequestError: A context that a unit test built has neither an instance nor the output
-            of this value.
+        InvalidRequestError: The input is connected to no output; or a context that a unit test
+            built has neither an instance nor the output of this value.
     """
     instance = compat.instance_of(context)
+    if instance is not None and context.upstream_output is None:
+        raise InvalidRequestError(
+            f"the input {context.name} is connected to no op and to no asset, so there is no table "
+            "to read; where the job calls the op, give it an asset, such as "
+            "orders.to_source_asset(), or the output of another op. Nothing was read"
+        )
     if instance is not None:
         return _file_system(instance).load_input(context)
     upstream = context.upstream_output

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from difflib import SequenceMatcher
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import dagster as dg
@@ -91,7 +92,8 @@ def validate_keys(
     for key in metadata:
         if key in known:
             continue
-        nearest, similarity = _nearest(key, known, may_lack_prefix=only_ours or close < _CLOSE)
+        may_lack_prefix = only_ours or close < _CLOSE
+        nearest, similarity = _nearest(key, tuple(known), may_lack_prefix=may_lack_prefix)
         if not (only_ours or _PREFIX.match(key) or similarity >= close):
             continue
         cure = f"the closest key is {nearest!r}"
@@ -108,7 +110,8 @@ def keys_without_prefix(metadata: Metadata, known: Collection[str]) -> Mapping[s
     return {key: by_name[_spelling(key)] for key in metadata if _spelling(key) in by_name}
 
 
-def _nearest(key: str, known: Collection[str], *, may_lack_prefix: bool) -> tuple[str, float]:
+@lru_cache(maxsize=1000)  # the assets of a code location have the same keys
+def _nearest(key: str, known: Sequence[str], *, may_lack_prefix: bool) -> tuple[str, float]:
     """The known key that is most like a key, and how similar they are."""
     names = (_spelling, _bare_name) if may_lack_prefix or _PREFIX.match(key) else (_spelling,)
     found = {each: max(_similarity(n(key), n(each)) for n in names) for each in known}
