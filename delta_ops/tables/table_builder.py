@@ -23,14 +23,16 @@ from pyspark.sql.types import (
 from delta_ops import ddl
 from delta_ops.errors import InvalidRequestError, TableNotFoundError
 from delta_ops.log import DeltaLog
+from delta_ops.protocol.row_rules import GENERATION_EXPRESSION
 from delta_ops.protocol.schema import StructField as Column
 from delta_ops.protocol.schema import schema_from_json
 from delta_ops.protocol.schema.char_types import SQL_TYPE
 from delta_ops.spark.delta_format.catalog_entries import require_place
 from delta_ops.spark.delta_format.named_tables import Claims, CreateMode, create_named
+from delta_ops.spark.expressions.analysis import UNSTABLE, why_unusable
 from delta_ops.spark.schema import describe, schema_from_spark
 from delta_ops.spark.session.settings import default_properties, user_metadata_of
-from delta_ops.spark.versions import type_of_ddl
+from delta_ops.spark.versions import is_connect, type_of_ddl
 from delta_ops.tables.argument_checks import check_names, check_text
 from delta_ops.tables.exceptions import translating
 from delta_ops.tables.opening import open_log, path_in
@@ -189,6 +191,7 @@ class DeltaTableBuilder(Generic[T]):
         return self._open_table(self._spark, place.path)
 
     def _create(self, log: DeltaLog) -> None:
+        self._require_deterministic(log)
         ddl.create_table(
             log,
             self._schema(),
@@ -199,6 +202,29 @@ class DeltaTableBuilder(Generic[T]):
             if_exists=_IF_EXISTS[self._mode],
             user_metadata=user_metadata_of(self._spark),
         )
+
+    def _require_deterministic(self, log: DeltaLog) -> None:
+        """Reject generated columns whose values change from call to call.
+
+        Raises:
+            InvalidRequestError: Names the column.
+        """
+        generated = {
+            each.name: text
+            for each in self._columns
+            if (text := each.metadata.get(GENERATION_EXPRESSION)) is not None
+        }
+        if not generated or is_connect(self._spark):
+            return
+        inputs = StructType([each for each in self._columns if each.name not in generated])
+        empty = self._spark.createDataFrame([], inputs)
+        for name, text in generated.items():
+            if why_unusable(text, empty) == UNSTABLE:
+                raise InvalidRequestError(
+                    f"{log.uri}: column {name} is generated ({text}), but {UNSTABLE}; use an "
+                    "expression that gives the same value for the same row",
+                    "UNSUPPORTED_EXPRESSION_GENERATED_COLUMN",
+                )
 
     def _require_location(self, known: str, given: str) -> None:
         if DeltaLog(known).uri != DeltaLog(given).uri:

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from delta_ops.errors import InvalidRequestError, UnknownColumnError
+from delta_ops.protocol.columns.identity import is_identity
 from delta_ops.protocol.schema import (
     NO_COLUMNS,
     VARIANT,
@@ -98,7 +99,14 @@ def partition_columns(schema: StructType, names: Sequence[str]) -> tuple[str, ..
 
 def _validate_partitioning(schema: StructType, partition_by: Sequence[str]) -> None:
     by_name = {field.name: field.data_type for field in schema.fields}
+    identities = {field.name for field in schema.fields if is_identity(field)}
     for name in partition_by:
+        if name in identities:
+            raise InvalidRequestError(
+                f"partition column {name!r} has identity values, so each row would have a "
+                "partition of its own; partition by another column",
+                "DELTA_IDENTITY_COLUMNS_PARTITION_NOT_SUPPORTED",
+            )
         if isinstance(by_name[name], StructType | ArrayType | MapType):
             raise InvalidRequestError(
                 f"partition column {name!r} is nested; partition by a column of a primitive type"

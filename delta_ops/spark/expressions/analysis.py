@@ -51,7 +51,7 @@ _KEYS_OF_NAMES = {"UNRESOLVED_COLUMN": "objectName", "AMBIGUOUS_REFERENCE": "nam
 _MORE_ROWS = "it depends on more than one row"
 _OF_MORE_ROWS = "UNSUPPORTED_EXPR_FOR_OPERATOR"
 """Spark's condition of a statement with an expression over more than one row."""
-_UNSTABLE = "it is not deterministic"
+UNSTABLE = "it is not deterministic"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +98,7 @@ def analyze(column: Column, rows: DataFrame, *, must_be_true: bool = False) -> A
         return Analyzed(obstacle=_MORE_ROWS, error_class=_OF_MORE_ROWS)
     expression = plan.projectList().head()
     if not expression.deterministic():
-        return Analyzed(obstacle=_UNSTABLE, error_class="INVALID_NON_DETERMINISTIC_EXPRESSIONS")
+        return Analyzed(obstacle=UNSTABLE, error_class="INVALID_NON_DETERMINISTIC_EXPRESSIONS")
     nodes = list(_nodes(expression))
     is_timeless = not {_class_of(node) for node in nodes} & _OF_TIME
     return Analyzed(
@@ -123,7 +123,7 @@ def validate_values(columns: Mapping[str, Column], rows: DataFrame, table: str, 
     """
     found = analyze(sf.struct(*columns.values()), rows)
     validate_known(found, find, table)
-    if found.obstacle in ("", _UNSTABLE):
+    if found.obstacle in ("", UNSTABLE):
         return
     for name, column in columns.items():
         if analyze(column, rows).obstacle == _MORE_ROWS:
@@ -186,7 +186,7 @@ def why_unusable(text: str, empty: DataFrame, *, must_be_true: bool = False) -> 
         return "it depends on more than one row, or calls a function of this session"
     expression = plan.projectList().head()
     if not expression.deterministic():
-        return _UNSTABLE
+        return UNSTABLE
     found = {_class_of(node) for node in _nodes(expression)}
     if found & _OF_SESSION or plan.subqueries().nonEmpty():
         return "it depends on something other than the row"

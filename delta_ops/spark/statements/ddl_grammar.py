@@ -177,9 +177,10 @@ def _drop(cursor: Cursor, target: Target) -> Statement:
         return DropFeature(target=target, name=name, truncates_history=truncates)
     if not cursor.take("COLUMNS"):
         cursor.expect("COLUMN")
+    if_exists = cursor.take("IF", "EXISTS")
     read = lambda: column_of(cursor)  # noqa: E731
     columns = cursor.list_in_brackets(read) if cursor.peek("(") else cursor.list(read)
-    return DropColumns(target=target, columns=columns)
+    return DropColumns(target=target, columns=columns, if_exists=if_exists)
 
 
 def _column_change(cursor: Cursor) -> ColumnChange:

@@ -291,6 +291,7 @@ class DropColumns:
 
     target: Target
     columns: tuple[str, ...]
+    if_exists: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -205,8 +205,8 @@ def _source(table: Table, statement: nodes.ShallowClone) -> Snapshot:
 
 
 def _clone_result(table: Table, metrics: Mapping[str, int]) -> DataFrame:
-    row = tuple(metrics.get(metric, 0) for _, metric in _CLONED)
-    return table.rows([row], ", ".join(f"{name} BIGINT" for name, _ in _CLONED))
+    rows = [tuple(metrics.get(metric, 0) for _, metric in _CLONED)] if metrics else []
+    return table.rows(rows, ", ".join(f"{name} BIGINT" for name, _ in _CLONED))
 
 
 def _show(table: Table, statement: nodes.Show) -> DataFrame:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -16,7 +17,7 @@ from delta_ops.ddl import NewColumn, column_changes
 from delta_ops.ddl.alter import Alteration, Change, alter
 from delta_ops.ddl.clone import create_like
 from delta_ops.ddl.replace_columns import replace_columns
-from delta_ops.errors import InvalidRequestError
+from delta_ops.errors import InvalidRequestError, UnknownColumnError
 from delta_ops.log import DeltaLog
 from delta_ops.protocol.properties.table_properties import requested_properties
 from delta_ops.protocol.schema import CURRENT_DEFAULT, StructType
@@ -89,12 +90,24 @@ def _alter_columns(table: Table, statement: nodes.Statement) -> None:
             alter(log, change, None, text, None, dry_run=False)
         case nodes.RenameColumn(column=column, name=name):
             ddl.rename_column(log, column, name, user_metadata=text)
-        case nodes.DropColumns(columns=names):
-            ddl.drop_columns(log, names, user_metadata=text)
+        case nodes.DropColumns(columns=names, if_exists=if_exists):
+            there = _existing(table, names) if if_exists else names
+            if there:
+                ddl.drop_columns(log, there, user_metadata=text)
         case nodes.CommentOnColumn(column=column, comment=comment):
             ddl.set_comment(log, column, comment, user_metadata=text)
         case nodes.AlterColumns(changes=changes):
             _alter_columns_together(table, changes)
+
+
+def _existing(table: Table, names: Sequence[str]) -> list[str]:
+    """The names of existing columns and fields."""
+    schema, found = table.log.snapshot().schema, []
+    for name in names:
+        with suppress(UnknownColumnError):
+            find_by_path(schema, path_of_name(name, schema))
+            found.append(name)
+    return found
 
 
 def _unset(table: Table, statement: nodes.UnsetProperties) -> None:

@@ -100,6 +100,41 @@ def test_column_mapping_is_dropped_with_its_names(delta: SparkSession, place: Pa
     assert delta.sql("SELECT s.p FROM t WHERE q = 'x'").count() == len(before)
 
 
+def test_missing_columns_are_ignored_on_request(delta: SparkSession, place: Path) -> None:
+    delta.sql("ALTER TABLE t SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
+    delta.sql("ALTER TABLE t DROP COLUMN IF EXISTS nothing, S.A, s.nothing")
+    assert delta.table("t").schema.simpleString() == "struct<id:int,s:struct<b:int>,p:string>"
+    version = DeltaLog(place).snapshot().version
+    delta.sql("ALTER TABLE t DROP COLUMNS IF EXISTS (nothing)")
+    with pytest.raises(AnalysisException, match="no column"):
+        delta.sql("ALTER TABLE t DROP COLUMNS (nothing, p)")
+    assert DeltaLog(place).snapshot().version == version
+
+
+def test_a_second_clone_does_nothing_on_request(delta: SparkSession) -> None:
+    assert delta.sql("CREATE TABLE IF NOT EXISTS c SHALLOW CLONE t").count() == 1
+    assert delta.sql("CREATE TABLE IF NOT EXISTS c SHALLOW CLONE t").collect() == []
+
+
+@pytest.mark.parametrize(
+    ("definition", "condition"),
+    [
+        ("a INT, b DOUBLE GENERATED ALWAYS AS (rand())", "UNSUPPORTED_EXPRESSION_GENERATED_COLUMN"),
+        (
+            "a INT, b BIGINT GENERATED ALWAYS AS IDENTITY",
+            "DELTA_IDENTITY_COLUMNS_PARTITION_NOT_SUPPORTED",
+        ),
+    ],
+)
+def test_values_of_chance_are_no_columns_of_a_layout(
+    delta: SparkSession, definition: str, condition: str
+) -> None:
+    with pytest.raises(AnalysisException) as error:
+        delta.sql(f"CREATE TABLE u ({definition}) USING delta PARTITIONED BY (b)")
+    assert condition in str(error.value)
+    assert not delta.catalog.tableExists("u")
+
+
 def test_columns_are_stated_anew(delta: SparkSession, place: Path) -> None:
     delta.sql(
         "ALTER TABLE t REPLACE COLUMNS "

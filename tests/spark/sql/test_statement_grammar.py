@@ -220,6 +220,10 @@ def changed(*changes: nodes.ColumnChange) -> nodes.AlterColumns:
         ),
         ("ALTER TABLE t DROP COLUMN a", nodes.DropColumns(target=T, columns=("a",))),
         (
+            "ALTER TABLE t DROP COLUMNS IF EXISTS (a.b, c)",
+            nodes.DropColumns(target=T, columns=("a.b", "c"), if_exists=True),
+        ),
+        (
             "ALTER TABLE t ALTER COLUMN a TYPE DECIMAL(10, 2)",
             changed(nodes.ColumnChange(column="a", change="type", value="DECIMAL(10, 2)")),
         ),
