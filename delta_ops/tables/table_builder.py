@@ -216,8 +216,8 @@ class DeltaTableBuilder(Generic[T]):
         }
         if not generated or is_connect(self._spark):
             return
-        inputs = StructType([each for each in self._columns if each.name not in generated])
-        empty = self._spark.createDataFrame([], inputs)
+        inputs = [_stored_field(each) for each in self._columns if each.name not in generated]
+        empty = self._spark.createDataFrame([], StructType(inputs))
         for name, text in generated.items():
             if why_unusable(text, empty) == UNSTABLE:
                 raise InvalidRequestError(

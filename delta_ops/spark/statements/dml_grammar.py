@@ -83,6 +83,7 @@ def merge_of(cursor: Cursor) -> MergeInto:
 def insert_of(cursor: Cursor) -> Insert:
     """Read INSERT INTO, INSERT OVERWRITE, and INSERT INTO table REPLACE WHERE condition."""
     cursor.expect("INSERT")
+    evolves = cursor.take("WITH", "SCHEMA", "EVOLUTION")
     overwrites = cursor.take("OVERWRITE")
     if not overwrites:
         cursor.expect("INTO")
@@ -110,6 +111,7 @@ def insert_of(cursor: Cursor) -> Insert:
         columns=columns,
         is_by_name=is_by_name,
         overwrites=overwrites,
+        evolves=evolves,
         replace_where=condition,
         partition=partition,
         value_rows=rows,

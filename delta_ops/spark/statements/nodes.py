@@ -80,6 +80,8 @@ class Insert:
     """None: the query has all columns."""
     is_by_name: bool = False
     overwrites: bool = False
+    evolves: bool = False
+    """WITH SCHEMA EVOLUTION: new columns of the query become columns of the table."""
     replace_where: str | None = None
     partition: tuple[tuple[str, str | None], ...] = ()
     """Column and value of PARTITION (...); None: the query has the value."""

@@ -38,7 +38,11 @@ from delta_ops.spark.statements.nodes import Statement, Target
 from delta_ops.spark.statements.parameters import bind
 from delta_ops.spark.statements.parse import may_be_ours, parse
 from delta_ops.spark.statements.refusals import refusal_of
-from delta_ops.spark.statements.row_ids import may_name_row_ids, query_with_row_ids
+from delta_ops.spark.statements.row_ids import (
+    may_name_row_ids,
+    query_with_row_ids,
+    refusal_of_row_ids,
+)
 from delta_ops.spark.statements.table_changes import ChangesAt, may_read_changes, pin_changes
 from delta_ops.spark.statements.targets import path_in_name, path_of_target
 from delta_ops.spark.statements.time_travel import Travel, may_travel, pin_versions
@@ -126,6 +130,7 @@ def sql_with_delta(
         is_syntax = isinstance(error, ParseException)
         is_delta = lambda target: path_of_target(spark, target) is not None  # noqa: E731
         reason = refusal_of(text, _quotes(spark), is_delta, is_syntax_error=is_syntax)
+        reason = reason or refusal_of_row_ids(text, error)
         if reason is None:
             raise
         raise (ParseException if is_syntax else AnalysisException)(reason) from error

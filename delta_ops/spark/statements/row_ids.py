@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
@@ -35,6 +36,18 @@ OpenTable = Callable[[Target], Snapshot | None]
 def may_name_row_ids(text: str) -> bool:
     """Whether a text may name the id of a row."""
     return _MAY_NAME.search(text) is not None
+
+
+def refusal_of_row_ids(text: str, error: AnalysisException) -> str | None:
+    """The reason if Spark does not know the ids of rows that a text names; None otherwise."""
+    if not may_name_row_ids(text) or _COLUMN not in str(error):
+        return None
+    return (
+        "_metadata.row_id and _metadata.row_commit_version are fields of Delta tables with row "
+        "tracking, in the text of a query. A view cannot have them, and a DataFrame of spark.read "
+        "or spark.table has none: write the query instead of the view, or name the table in "
+        f"spark.sql. Spark: {str(error).partition(' SQLSTATE')[0]}"
+    )
 
 
 def query_with_row_ids(

@@ -222,10 +222,13 @@ def _insert(table: Table, statement: nodes.Insert) -> DataFrame:
     rows = table.query(statement.query)
     columns = [each.name for each in snapshot.schema.fields]
     fixed = {name: value for name, value in statement.partition if value is not None}
+    evolves = statement.evolves or session_settings(table.spark).merge_schema
     if not statement.is_by_name:
         names = statement.columns or tuple(
             each for each in columns if each.lower() not in {name.lower() for name in fixed}
         )
+        if statement.columns is None and evolves:
+            names += tuple(rows.columns[len(names) :])
         rows = name_columns(rows, names, table.log.uri)
     by_name = statement.is_by_name
     rows = assign_columns(rows, snapshot.schema, table.log.uri, is_by_name=by_name)
@@ -234,6 +237,8 @@ def _insert(table: Table, statement: nodes.Insert) -> DataFrame:
     for name, value in fixed.items():
         rows = rows.withColumn(name, _fixed_value(name, value, type_of[name.lower()]))
     options = {"path": ("path", table.path)}
+    if statement.evolves:
+        options["mergeschema"] = ("mergeSchema", "true")
     condition = statement.replace_where
     if statement.overwrites and fixed and not _replaces_dynamically(table, statement):
         condition = " AND ".join(map(_equals, fixed, fixed.values()))

@@ -135,6 +135,12 @@ def test_values_of_chance_are_no_columns_of_a_layout(
     assert not delta.catalog.tableExists("u")
 
 
+def test_a_column_may_be_generated_from_a_varchar(delta: SparkSession) -> None:
+    delta.sql("CREATE TABLE u (c VARCHAR(3), n INT GENERATED ALWAYS AS (length(c))) USING delta")
+    delta.sql("INSERT INTO u (c) VALUES ('x')")
+    assert found(delta.table("u")) == [("x", 1)]
+
+
 def test_columns_are_stated_anew(delta: SparkSession, place: Path) -> None:
     delta.sql(
         "ALTER TABLE t REPLACE COLUMNS "
@@ -145,6 +151,24 @@ def test_columns_are_stated_anew(delta: SparkSession, place: Path) -> None:
     )
     assert found(delta.table("t")) == [("x", (2, None, 1), None, 1)]
     assert next(DeltaLog(place).history(1)).operation == "REPLACE COLUMNS"
+
+
+def test_inserts_add_columns_on_request(delta: SparkSession) -> None:
+    insert = "INSERT INTO t SELECT 2, NULL, 'y', 5 AS m"
+    with pytest.raises(AnalysisException, match="has 4 columns"):
+        delta.sql(insert)
+    with pytest.raises(AnalysisException):
+        delta.sql("INSERT INTO t BY NAME SELECT 3 AS id, 6 AS n")
+    delta.conf.set("spark.databricks.delta.schema.autoMerge.enabled", "true")
+    delta.sql(insert)
+    delta.sql("INSERT INTO t BY NAME SELECT 3 AS id, 6 AS n")
+    delta.conf.unset("spark.databricks.delta.schema.autoMerge.enabled")
+    delta.sql("INSERT WITH SCHEMA EVOLUTION INTO t SELECT 4, NULL, 'z', 7, 8, 'o' AS o")
+    assert found(delta.sql("SELECT id, m, n, o FROM t WHERE id > 1")) == [
+        (2, 5, None, None),
+        (3, None, 6, None),
+        (4, 7, 8, "o"),
+    ]
 
 
 def test_partition_columns_may_have_types(delta: SparkSession, tmp_path: Path) -> None:

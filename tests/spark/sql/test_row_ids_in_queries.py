@@ -109,6 +109,15 @@ def test_other_tables_have_no_ids(delta: SparkSession, query: str) -> None:
         delta.sql(query).collect()
 
 
+@pytest.mark.parametrize("kind", ["TEMPORARY VIEW", "VIEW"])
+def test_a_view_with_ids_is_rejected_with_the_alternative(delta: SparkSession, kind: str) -> None:
+    with pytest.raises(AnalysisException, match="write the query instead of the view"):
+        delta.sql(f"CREATE {kind} ids AS SELECT k, _metadata.row_id FROM t")
+    with pytest.raises(AnalysisException) as error:
+        delta.sql(f"CREATE {kind} ids AS SELECT nothing FROM t")
+    assert "row_id" not in str(error.value)
+
+
 def test_a_column_of_the_same_name_stays(delta: SparkSession, tmp_path: Path) -> None:
     delta.sql("CREATE TABLE w USING delta AS SELECT named_struct('row_id', 7) AS _metadata")
     assert delta.sql("SELECT _metadata.row_id FROM w").collect() == [(7,)]
