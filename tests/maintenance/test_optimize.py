@@ -136,6 +136,7 @@ def test_outputs_that_fit_together_again_are_put_together_at_once(tmp_path: Path
     [
         pytest.param(40, 0.6, id="a sample shows how much they shrink"),
         pytest.param(8, 0.85, id="files too few for a sample are taken to shrink"),
+        pytest.param(8, 0.95, id="only one file does not fit with the others before they shrink"),
     ],
 )
 def test_files_that_shrink_are_rewritten_about_once(

@@ -142,21 +142,24 @@ class FormChooser:
         types = zip(self._firsts, rows.schema.types, strict=True)
         encoded = [first for first, each in types if is_encoded(each)]
         chosen, names = {*choice.dictionaries, *encoded, *last}, self._leaves
-        # Check each file again: a compressible column without compression would be much larger.
-        candidates = (i for i in choice.uncompressed if i not in chosen)
         return form._replace(
             dictionaries=[names[i] for i in sorted(chosen)],
-            uncompressed={names[i] for i in find_incompressible(rows, candidates, form.codec)},
+            uncompressed={names[i] for i in choice.uncompressed if i not in chosen},
         )
 
     def _choose(self, rows: pa.Table, codec: str) -> _Choice:
         """Choose by the rows of some files only, since a table's files are similar."""
         number = next(self._large_files)
-        if number % _ALIKE_FILES == 0 or self._choice is None:
-            dictionaries = choose_dictionaries(rows)
-            others = () if self._is_chosen else {*range(self._leaf_count)} - {*dictionaries}
-            uncompressed = find_incompressible(rows, sorted(others), codec)
-            self._choice = _Choice(dictionaries, uncompressed)
+        choice = self._choice
+        if number % _ALIKE_FILES and choice is not None:
+            # Check each file again: a compressible column without compression would be much larger.
+            return choice._replace(
+                uncompressed=find_incompressible(rows, choice.uncompressed, codec)
+            )
+        dictionaries = choose_dictionaries(rows)
+        others = () if self._is_chosen else {*range(self._leaf_count)} - {*dictionaries}
+        uncompressed = find_incompressible(rows, sorted(others), codec)
+        self._choice = _Choice(dictionaries, uncompressed)
         return self._choice
 
     def form_of_few(self, num_rows: int, num_bytes: int) -> FileForm:

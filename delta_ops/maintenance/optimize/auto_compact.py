@@ -19,8 +19,10 @@ from delta_ops.events import OnEvent, ignore
 from delta_ops.log import Snapshot
 from delta_ops.maintenance.optimize.plan import (
     OptimizePlan,
+    Partition,
     PlanAgain,
     Planned,
+    partition_of,
     plan_optimize,
     split_by_partition,
 )
@@ -33,7 +35,6 @@ from delta_ops.protocol.sort_key import sort_columns
 from delta_ops.transaction.commit.hooks import CommittedVersion, Hook
 from delta_ops.transaction.engine import Engine, RewriteFiles
 
-Partition = frozenset[tuple[str, str | None]]
 MAX_BYTES = 256 << 20
 MIN_FILES = 50
 """Delta Lake has the same defaults."""
@@ -143,19 +144,15 @@ def _is_on(committed: CommittedVersion) -> bool:
 
 def _written_partitions(committed: CommittedVersion) -> set[Partition]:
     return {
-        _partition(each)
+        partition_of(each)
         for each in committed.actions
         if isinstance(each, AddFile) and each.data_change
     }
-
-
-def _partition(add: AddFile) -> Partition:
-    return frozenset(add.partition_values.items())
 
 
 def _filter_crowded(
     files: Sequence[AddFile], written: Collection[Partition], min_files: int
 ) -> list[AddFile]:
     """The small files of partitions that were written to and have many of them."""
-    of_written = split_by_partition(add for add in files if _partition(add) in written)
+    of_written = split_by_partition(add for add in files if partition_of(add) in written)
     return [add for each in of_written if len(each) >= min_files for add in each]

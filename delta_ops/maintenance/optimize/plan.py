@@ -19,6 +19,8 @@ from delta_ops.protocol.actions import AddFile
 from delta_ops.transaction import RewriteGroup
 from delta_ops.transaction.rewrite_group import RowOrder
 
+Partition = frozenset[tuple[str, str | None]]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptimizePlan:
@@ -222,10 +224,15 @@ def validate_bounds(*, max_bytes: int | None, commit_bytes: int, min_size: int |
 
 def split_by_partition(files: Iterable[AddFile]) -> list[list[AddFile]]:
     """The files of each partition."""
-    partitions: dict[frozenset[tuple[str, str | None]], list[AddFile]] = {}
+    partitions: dict[Partition, list[AddFile]] = {}
     for add in files:
-        partitions.setdefault(frozenset(add.partition_values.items()), []).append(add)
+        partitions.setdefault(partition_of(add), []).append(add)
     return list(partitions.values())
+
+
+def partition_of(add: AddFile) -> Partition:
+    """The partition of a file."""
+    return frozenset(add.partition_values.items())
 
 
 def age_key(add: AddFile) -> tuple[int, str]:

@@ -30,7 +30,7 @@ from delta_ops.maintenance.optimize.cubes import (
     shared_provider,
     shared_tags,
 )
-from delta_ops.maintenance.optimize.plan import OptimizePlan, PlanAgain
+from delta_ops.maintenance.optimize.plan import OptimizePlan, Partition, PlanAgain, partition_of
 from delta_ops.maintenance.optimize.run_tags import mark_run
 from delta_ops.maintenance.optimize.small_files import own_files_by_path
 from delta_ops.protocol.actions import AddFile
@@ -123,7 +123,7 @@ class Rewriting:
                 loose.pop(add.path, None)
             loose.update((add.path, add) for add in self._note(group, staged))
 
-        ratio = self._measure_ratio(plan)
+        ratio = self._measure_ratio(plan, loose)
         if ratio < 1:
             cut = tuple(group for group in plan.groups if len(group.files) == 1)
             planned = plan_again(loose.values(), ratio)
@@ -133,17 +133,25 @@ class Rewriting:
             plan = plan_again(loose.values())
         self.loose = list(loose.values())
 
-    def _measure_ratio(self, plan: OptimizePlan) -> float:
+    def _measure_ratio(self, plan: OptimizePlan, loose: Mapping[str, AddFile]) -> float:
         """Bytes of output per byte of input, by a sample if possible.
 
-        It is 1 if no partition has several groups.
+        It is 1 if no output could be combined with another group or file of its partition.
+
+        Args:
+            loose: The files that may be combined, by path.
         """
-        by_partition: dict[frozenset[tuple[str, str | None]], list[RewriteGroup]] = {}
+        by_partition: dict[Partition, list[RewriteGroup]] = {}
         for group in plan.groups:
             if len(group.files) > 1:
-                values = frozenset(group.files[0].partition_values.items())
-                by_partition.setdefault(values, []).append(group)
-        several = [groups for groups in by_partition.values() if len(groups) > 1]
+                by_partition.setdefault(partition_of(group.files[0]), []).append(group)
+        planned = {add.path for group in plan.groups for add in group.files}
+        left = {partition_of(add) for path, add in loose.items() if path not in planned}
+        several = [
+            groups
+            for partition, groups in by_partition.items()
+            if len(groups) > 1 or partition in left
+        ]
         if not several:
             return 1.0
         largest = max(several, key=lambda groups: sum(group.size_bytes for group in groups))
