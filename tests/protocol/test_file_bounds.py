@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from typing import Any
 
 import pytest
@@ -150,3 +150,12 @@ def test_any_value_in_the_log_is_a_bound_or_none(value: Any, data_type: DataType
     stats = FileStats(min_values={"a": value}, max_values={"a": value})
     low, high = lower_bound(stats, ("a",), data_type), upper_bound(stats, ("a",), data_type)
     assert low is None or high is None or low <= high
+
+
+@pytest.mark.parametrize("value", [WIDE, -WIDE, Decimal("9" * 38), Decimal("0." + "1" * 38)])
+def test_bounds_do_not_depend_on_the_precision_of_the_callers_decimals(value: Decimal) -> None:
+    data_type = DecimalType(38, max(0, -int(value.as_tuple().exponent)))
+    stats = FileStats(num_records=1, min_values={"x": value}, max_values={"x": value})
+    with localcontext(prec=3):
+        low, high = lower_bound(stats, ("x",), data_type), upper_bound(stats, ("x",), data_type)
+    assert low <= value <= high

@@ -69,3 +69,15 @@ def test_the_text_of_a_predicate_is_that_predicate(predicate: Predicate) -> None
 )
 def test_the_text_is_what_one_would_write(predicate: Predicate, text: str) -> None:
     assert predicate_text(predicate) == text
+
+
+@pytest.mark.parametrize("text", ["-" + "9" * 38, "-" + "9" * 28 + ".0123456789", "-1." + "2" * 37])
+@pytest.mark.parametrize("written", ["w = {}", "w = CAST({} AS DECIMAL(38, 37))", "w IN ({})"])
+def test_a_negative_number_keeps_all_its_digits(text: str, written: str) -> None:
+    if "CAST" in written and not text.startswith("-1."):
+        written = written.replace("37)", f"{len(text.partition('.')[2])})")
+    match parse_predicate(written.format(text)):
+        case Comparison(value=value) | In(values=(value,)):
+            assert Decimal(value) == Decimal(text)
+        case other:
+            pytest.fail(repr(other))

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from math import isnan
 from typing import Any
 
@@ -46,6 +46,7 @@ _MILLISECOND = timedelta(milliseconds=1)
 _EXACT_DIGITS = 15
 """A decimal with up to this many digits survives a double."""
 _ROUNDING = Decimal("1e-15")
+_DOWN, _UP = (Context(prec=38, rounding=each) for each in (ROUND_FLOOR, ROUND_CEILING))
 _MAX_EXPONENT = 400
 """Limit for exponents; no Delta number exceeds it, and `1e999999999` would fill the memory."""
 _REPLACEMENT, _ASCII_MAX, _UNICODE_MAX = "\ufffd", "\x7f", "\U0010ffff"
@@ -59,7 +60,7 @@ def lower_bound(stats: FileStats, path: ColumnPath, data_type: DataType) -> Any:
     """A value at or below every non-null value; None if unknown."""
     value, _ = _typed_bounds(stats, path, data_type)
     if isinstance(value, Decimal) and _may_be_rounded(data_type):
-        return value - abs(value) * _ROUNDING
+        return _DOWN.subtract(value, _UP.multiply(value.copy_abs(), _ROUNDING))
     if data_type == DOUBLE and value is not None:
         return min(value, _float_value(value))
     return value
@@ -71,7 +72,7 @@ def upper_bound(stats: FileStats, path: ColumnPath, data_type: DataType) -> Any:
     if value is None:
         return None
     if isinstance(value, Decimal) and _may_be_rounded(data_type):
-        return value + abs(value) * _ROUNDING
+        return _UP.add(value, _UP.multiply(value.copy_abs(), _ROUNDING))
     if data_type in (TIMESTAMP, TIMESTAMP_NTZ):
         return _add_millisecond(value)
     if data_type == DOUBLE:

@@ -272,7 +272,7 @@ def _reads_back(text: str, number: float) -> bool:
 
 def _java_text(text: str) -> str:
     """Format a finite number as Java's Double.toString does: `1.5`, `1.0E7`, `4.9E-324`."""
-    sign, digits, exponent = Decimal(text).normalize().as_tuple()
+    sign, digits, exponent = Decimal(text).normalize(_EXACT).as_tuple()
     assert isinstance(exponent, int)
     mantissa = "".join(map(str, digits))
     point = len(mantissa) + exponent
