@@ -141,6 +141,7 @@ WORDS: Mapping[str, Words] = {
     "delete_branch": Words(terminal="delta-ops branch TABLE delete"),
     "delete_tag": Words(terminal="delta-ops tag TABLE delete"),
     "open_branch": Words(),
+    "create_release": Words(terminal="delta-ops release SET create"),
     "list_releases": Words(terminal="delta-ops release SET list"),
     "roll_back_release": Words(terminal="delta-ops release SET rollback"),
     "verify_refs": Words(terminal="delta-ops refs"),

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
-from delta_ops.errors import InvalidRequestError, TableNotFoundError
+from delta_ops.errors import InvalidRequestError
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.protocol.predicate import Predicate, parse_predicate
 
@@ -175,16 +175,6 @@ def version_options(command: F) -> F:
 def open_table(table: str, storage_options: dict[str, Any]) -> DeltaLog:
     """The handle of the command's table."""
     return DeltaLog(table, storage_options)
-
-
-def validate_exists(log: DeltaLog) -> None:
-    """Reject a location without a table.
-
-    Raises:
-        TableNotFoundError: There is no table here.
-    """
-    if not log.exists():
-        raise TableNotFoundError(log.uri)
 
 
 def open_snapshot(

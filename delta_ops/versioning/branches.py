@@ -99,9 +99,10 @@ def create_branch(
     validate_branchable(snapshot.definition, table=log.uri)
     now_ms = time_by(clock)
     is_latest = version is None and timestamp is None and ref is None
-    safe = safe_life(log, snapshot, is_latest=is_latest, now_ms=now_ms)
-    wanted_ms = safe.longest_ms if expires_in is None else given_life_ms(expires_in, "a branch")
-    life_ms = validate_life(wanted_ms, safe, snapshot, "a branch", enforce=enforce_retention)
+    wanted_ms = None if expires_in is None else given_life_ms(expires_in, "a branch")
+    safe = safe_life(log, snapshot, is_latest=is_latest, now_ms=now_ms, wanted_ms=wanted_ms)
+    life_ms = safe.longest_ms if wanted_ms is None else wanted_ms
+    validate_life(life_ms, safe, snapshot, "a branch", enforce=enforce_retention)
     branch = Branch(
         id=str(uuid.uuid4()),
         name=name,
@@ -146,6 +147,7 @@ def list_branches(table: TableOrPlace, *, timestamp: str | date | None = None) -
 
     Raises:
         InvalidRequestError: The text is not a time.
+        TableNotFoundError: There is no table here.
         VersionNotFoundError: The journal of refs does not go back to this time.
         LogCorruptError: The journal of refs is damaged.
         UnsupportedFeatureError: A later version of delta_ops wrote the refs of the table.
@@ -157,7 +159,8 @@ def list_branches(table: TableOrPlace, *, timestamp: str | date | None = None) -
         [('audit', 0)]
     """
     validate_arguments(list_branches, locals())
-    return load_refs(log_of(table).storage, timestamp).named_branches
+    log = log_of(table)
+    return load_refs(log.storage, log.log_directory, timestamp).named_branches
 
 
 def delete_branch(

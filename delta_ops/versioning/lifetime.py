@@ -16,8 +16,10 @@ from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.log.refs.refs import Refs, refs_journal
 from delta_ops.log.segment import list_log
 from delta_ops.option_words import option
+from delta_ops.protocol.arrow_schemas import remove_files
 from delta_ops.storage import Storage
 from delta_ops.units import duration_text
+from delta_ops.versioning.version_to_keep import paths_of_file, stored_paths
 
 MARGIN_MS = DAY_MS
 """A ref expires this long before another engine's vacuum may delete its files, and our own
@@ -34,18 +36,29 @@ class SafeLife(NamedTuple):
     """`delta.deletedFileRetentionDuration` of the table."""
 
 
-def safe_life(log: DeltaLog, base: Snapshot, *, is_latest: bool, now_ms: int) -> SafeLife:
+def safe_life(
+    log: DeltaLog, base: Snapshot, *, is_latest: bool, now_ms: int, wanted_ms: int | None = None
+) -> SafeLife:
     """How long a ref may live.
+
+    Files are listed only if main has commits after the base version, and the time of the first of
+    them does not allow the wanted life.
 
     Args:
         base: The version that the ref begins with.
         is_latest: Whether that is the latest version.
         now_ms: Milliseconds since the Unix epoch.
+        wanted_ms: The life that the caller wants; None for any.
     """
     latest = base if is_latest else log.snapshot()
-    begun_ms = now_ms if is_latest else _replaced_ms(log, base, latest, now_ms)
     retention_ms = latest.properties.deleted_file_retention_ms
-    return SafeLife(begun_ms + retention_ms - MARGIN_MS - now_ms, retention_ms)
+    lost_ms = retention_ms - MARGIN_MS - now_ms
+    if is_latest or base.version == latest.version:
+        return SafeLife(now_ms + lost_ms, retention_ms)
+    life = SafeLife(_replaced_ms(log, base, now_ms) + lost_ms, retention_ms)
+    if life.longest_ms >= (wanted_ms or 1):
+        return life
+    return SafeLife(_removed_ms(base, latest, now_ms) + lost_ms, retention_ms)
 
 
 def validate_life(
@@ -65,14 +78,21 @@ def validate_life(
     """
     if life_ms > 0 and (life_ms <= safe.longest_ms or not enforce):
         return life_ms
-    allowed = f"at most {duration_text(safe.longest_ms)}" if safe.longest_ms > 0 else "no time"
+    stay = f"removed files stay for {duration_text(safe.retention_ms)}"
+    source = "(delta.deletedFileRetentionDuration), less a day"
+    own = (
+        f"if only delta_ops vacuums this table, give {option('expires_in')} and "
+        f"{option('enforce_retention', False)}"
+    )
+    if safe.longest_ms <= 0:
+        raise InvalidRequestError(
+            f"{base.uri}: {ref} at version {base.version} is not safe from vacuums of other "
+            f"engines: main has removed files of this version, and {stay} {source}. Choose a later "
+            f"version, or {own}"
+        )
     raise InvalidRequestError(
         f"{base.uri}: {ref} at version {base.version} is safe from vacuums of other engines for "
-        f"{allowed}: removed files stay for "
-        f"{duration_text(safe.retention_ms)} "
-        "(delta.deletedFileRetentionDuration), less a day. Raise that property, or if only "
-        f"delta_ops vacuums this table, give {option('expires_in')} and "
-        f"{option('enforce_retention', False)}"
+        f"at most {duration_text(safe.longest_ms)}: {stay} {source}. Raise that property, or {own}"
     )
 
 
@@ -126,10 +146,23 @@ def delete_directories_of_deleted(
             storage.delete_empty([*sorted(inner | above, reverse=True), each], _ALWAYS_MS)
 
 
-def _replaced_ms(log: DeltaLog, base: Snapshot, latest: Snapshot, now_ms: int) -> int:
+def _replaced_ms(log: DeltaLog, base: Snapshot, now_ms: int) -> int:
     """When the commit after the base version may have removed files; 0 if that is unknown."""
-    if base.version == latest.version:
-        return now_ms
     commits = list_log(log.storage, log.log_directory, from_version=base.version + 1).commits
     follower = commits.get(base.version + 1)
     return 0 if follower is None else min(follower.modified_ms, now_ms)
+
+
+def _removed_ms(base: Snapshot, latest: Snapshot, now_ms: int) -> int:
+    """When main removed the first file of the base version; `now_ms` if it has all of them.
+
+    0 if the log lists no tombstone of a removed file: it is long expired.
+    """
+    removed = dict.fromkeys(stored_paths(base) - stored_paths(latest), 0)
+    if not removed:
+        return now_ms
+    for each in remove_files(latest.tombstones()):
+        removed_ms = each.deletion_timestamp or 0
+        for path in paths_of_file(each.path, each.deletion_vector, latest.uri) & removed.keys():
+            removed[path] = max(removed[path], removed_ms)  # restored, and removed again
+    return min(now_ms, *removed.values())

@@ -254,6 +254,7 @@ def list_sessions(table: TableOrPlace, *, timestamp: str | date | None = None) -
 
     Raises:
         InvalidRequestError: The text is not a time.
+        TableNotFoundError: There is no table here.
         VersionNotFoundError: The journal of refs does not go back to this time.
         LogCorruptError: The journal of refs is damaged.
         UnsupportedFeatureError: A later version of delta_ops wrote the refs of the table.
@@ -265,5 +266,6 @@ def list_sessions(table: TableOrPlace, *, timestamp: str | date | None = None) -
         [True]
     """
     validate_arguments(list_sessions, locals())
-    sessions = load_refs(log_of(table).storage, timestamp).sessions.values()
+    log = log_of(table)
+    sessions = load_refs(log.storage, log.log_directory, timestamp).sessions.values()
     return sorted(sessions, key=lambda each: (each.created_ms, each.id))

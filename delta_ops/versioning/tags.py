@@ -134,6 +134,7 @@ def list_tags(table: TableOrPlace, *, timestamp: str | date | None = None) -> li
 
     Raises:
         InvalidRequestError: The text is not a time.
+        TableNotFoundError: There is no table here.
         VersionNotFoundError: The journal of refs does not go back to this time.
         LogCorruptError: The journal of refs is damaged.
         UnsupportedFeatureError: A later version of delta_ops wrote the refs of the table.
@@ -145,7 +146,8 @@ def list_tags(table: TableOrPlace, *, timestamp: str | date | None = None) -> li
         [('first', 0)]
     """
     validate_arguments(list_tags, locals())
-    tags = load_refs(log_of(table).storage, timestamp).tags
+    log = log_of(table)
+    tags = load_refs(log.storage, log.log_directory, timestamp).tags
     return [tags[name] for name in sorted(tags)]
 
 

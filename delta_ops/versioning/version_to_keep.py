@@ -18,6 +18,7 @@ from delta_ops.log.refs.branches import branch_id_of
 from delta_ops.log.refs.refs import Refs, RunningDeletion, create_format_file
 from delta_ops.log.refs.side_logs import is_side_log
 from delta_ops.log.same_table import validate_same_table
+from delta_ops.protocol.actions import DeletionVector
 from delta_ops.protocol.arrow_schemas import ADD, add_files
 from delta_ops.protocol.deletion_vectors import stored_path
 from delta_ops.protocol.file_paths import canonical_path
@@ -124,11 +125,15 @@ def stored_paths(snapshot: Snapshot) -> set[str]:
     found: set[str] = set()
     for files in snapshot.stream_live(ADD.names):
         for add in add_files(files):
-            found.add(canonical_path(add.path, snapshot.uri))
-            if add.deletion_vector is not None:
-                vector = stored_path(add.deletion_vector, snapshot.uri)
-                found |= {vector} if vector else set()
+            found |= paths_of_file(add.path, add.deletion_vector, snapshot.uri)
     return found
+
+
+def paths_of_file(path: str, vector: DeletionVector | None, uri: str) -> set[str]:
+    """Canonical paths of a data file and of the file of its vector."""
+    file = canonical_path(path, uri)
+    stored = None if vector is None else stored_path(vector, uri)
+    return {file, stored} if stored else {file}
 
 
 def _exists(files: TableFiles, path: str) -> bool:

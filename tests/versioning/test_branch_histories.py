@@ -209,8 +209,9 @@ class History:
             self.releases[again.number] = self.releases[number]
 
     def delete_releases(self) -> None:
-        for each in delete_releases(self.release_set, keep_last=2).releases:
-            del self.releases[each.number]
+        if self.releases:
+            for each in delete_releases(self.release_set, keep_last=2).releases:
+                del self.releases[each.number]
 
     def rebase_a_branch(self) -> None:
         if not self.branches:
@@ -345,7 +346,7 @@ class History:
             assert found == sorted(session.ids), (name, self.done)
         for name, ids in self.tags.items():
             assert ids_of(self.root, ref=f"tag:{name}") == sorted(ids), (name, self.done)
-        releases = list_releases(self.release_set)
+        releases = list_releases(self.release_set) if self.releases else []
         assert [each.number for each in releases] == list(self.releases)
         for number, ids in self.releases.items():
             opened = open_release(self.release_set, number)["t"]

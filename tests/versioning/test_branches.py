@@ -246,11 +246,36 @@ def test_a_branch_lives_a_day_less_than_removed_files(table: Table) -> None:
     assert branch.expires_ms - branch.created_ms == 6 * DAY_MS
     with pytest.raises(InvalidRequestError, match=r"at version 2 is safe .* for at most 6 days"):
         create_branch(table.log, "y", expires_in=timedelta(days=7), clock=table.clock)
-    with pytest.raises(InvalidRequestError, match=r"at version 1 is safe .* for no time"):
+    with pytest.raises(InvalidRequestError, match=r"version 1 is not safe .* Choose a later"):
         create_branch(table.log, "y", version=1, clock=table.clock)
     with pytest.raises(InvalidRequestError, match="must live for some time"):
         create_branch(table.log, "y", expires_in=timedelta(0), enforce_retention=False)
     assert list_branches(table.log) == [branch]
+
+
+@pytest.mark.parametrize("days", [0, 8, 60], ids=lambda days: f"after {days} days")
+def test_a_branch_of_an_old_version_lives_until_its_first_removed_file_may_be_deleted(
+    tmp_path: Path, days: int
+) -> None:
+    table = Table(tmp_path / "t")
+    table.write([1], configuration={"delta.checkpointInterval": "3"})
+    create_tag(table.log, "first", clock=table.clock)
+    table.pass_time(days=1)
+    for number in range(2, 8):
+        table.write([number])
+    table.pass_time(days=days)
+    if days == 60:
+        assert clean_up_log(table.log, clock=table.clock).plan.boundary_version == 6
+    branch = create_branch(table.log, "x", ref="tag:first", clock=table.clock)
+    assert branch.expires_ms - branch.created_ms == 6 * DAY_MS  # main has all files of the tag
+
+    table.write([8], mode="overwrite")
+    table.pass_time(days=2)
+    branch = create_branch(table.log, "y", ref="tag:first", clock=table.clock)
+    assert branch.expires_ms - branch.created_ms == 4 * DAY_MS
+    table.pass_time(days=4)
+    with pytest.raises(InvalidRequestError, match=r"version 0 is not safe .* Choose a later"):
+        create_branch(table.log, "z", ref="tag:first", clock=table.clock)
 
 
 def test_a_vacuum_deletes_a_branch_a_day_after_its_expiry(table: Table) -> None:

@@ -189,6 +189,22 @@ def test_a_wrong_release_is_rejected_before_anything_is_written(
     assert sorted(lake.root.rglob("*")) == before
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        pytest.param(list_releases, id="list"),
+        pytest.param(lambda place: delete_releases(place, keep_last=1), id="delete"),
+        pytest.param(lambda place: delete_releases(place, keep_last=1, dry_run=True), id="dry run"),
+    ],
+)
+def test_a_place_without_a_release_set_is_rejected(
+    tmp_path: Path, call: Callable[[Path], object]
+) -> None:
+    with pytest.raises(InvalidRequestError, match="is no release set; check the location"):
+        call(tmp_path / "relaeses")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_version_of_a_branch_is_rejected(lake: Lake) -> None:
     create_branch(lake.tables["orders"], "x")
     branch = open_branch(lake.tables["orders"], "x")
@@ -198,7 +214,7 @@ def test_a_version_of_a_branch_is_rejected(lake: Lake) -> None:
             InvalidRequestError, match="publish the branch, then release a version of main"
         ):
             create_release(lake.releases, {"orders": table})
-    assert list_releases(lake.releases) == []
+    assert not lake.releases.exists()
 
 
 def test_a_version_that_lost_files_is_rejected_before_the_other_table_gets_a_hold(
@@ -567,7 +583,7 @@ def test_a_vacuum_at_any_call_leaves_released_versions_that_can_be_read(tmp_path
         if error is None:
             assert released_ids(lake.releases) == {"items": [1], "orders": [1]}
         else:
-            assert list_releases(lake.releases) == []
+            assert not lake.releases.exists()
             assert lake.holds() == [0, 0]
     assert outcomes == {type(None), VersionNotFoundError}
 

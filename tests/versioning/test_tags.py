@@ -19,6 +19,7 @@ from delta_ops.errors import (
     InvalidRequestError,
     LogCorruptError,
     TableBusyError,
+    TableNotFoundError,
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
@@ -34,7 +35,7 @@ from delta_ops.maintenance import (
 )
 from delta_ops.maintenance.vacuum.candidates import VacuumMode
 from delta_ops.storage import open_storage
-from delta_ops.versioning import create_tag, delete_tag, list_tags
+from delta_ops.versioning import create_tag, delete_tag, list_branches, list_sessions, list_tags
 from tests.maintenance.aged_tables import Table, overwritten
 from tests.support.counting_storage import CountingStorage, recording
 from tests.support.faulty_storage import Killed, MortalStorage
@@ -60,6 +61,16 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Table:
 
 def at_tag(table: Table, name: str) -> list[dict[str, object]]:
     return rows(da.to_table(table.log.snapshot(ref=f"tag:{name}")))
+
+
+@pytest.mark.parametrize("list_refs", [list_tags, list_branches, list_sessions])
+@pytest.mark.parametrize("timestamp", [None, "2026-01-01"], ids=["latest", "earlier"])
+def test_a_place_without_a_table_has_no_refs(
+    tmp_path: Path, list_refs: Callable[..., object], timestamp: str | None
+) -> None:
+    with pytest.raises(TableNotFoundError):
+        list_refs(tmp_path / "ordres", timestamp=timestamp)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("mode", ["full", "lite"])

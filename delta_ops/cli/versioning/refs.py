@@ -15,7 +15,6 @@ from delta_ops.cli.options import (
     json_option,
     open_table,
     storage_options_option,
-    validate_exists,
 )
 from delta_ops.cli.render import Group, moment_text, say, show_json, show_rows
 from delta_ops.cli.versioning.publish import publish_branch_command
@@ -77,8 +76,6 @@ def list_tags_command(table: str, storage_options: dict[str, Any], as_json: bool
     """Show the tags of a table, by name."""
     log = open_table(table, storage_options)
     tags = list_tags(log)
-    if not tags:
-        validate_exists(log)
     if as_json:
         show_json({"table": log.uri, "tags": [_tag_fields(tag) for tag in tags]})
     elif tags:
@@ -200,8 +197,6 @@ def list_branches_command(table: str, storage_options: dict[str, Any], as_json: 
     """Show the branches of a table, by name."""
     log = open_table(table, storage_options)
     branches = list_branches(log)
-    if not branches:
-        validate_exists(log)
     if as_json:
         show_json({"table": log.uri, "branches": [_branch_fields(branch) for branch in branches]})
     elif branches:

@@ -17,7 +17,6 @@ from delta_ops.cli.options import (
     storage_options_option,
 )
 from delta_ops.cli.render import Group, moment_text, say, show_json, show_rows
-from delta_ops.errors import InvalidRequestError
 from delta_ops.planning.row_difference import CHANGE
 from delta_ops.protocol.values.wide_timestamps import utc_text
 from delta_ops.units import count_text
@@ -102,8 +101,6 @@ def list_releases_command(release_set: str, storage_options: dict[str, Any], as_
     """Show the releases of a set, oldest first."""
     releases = ReleaseSet(release_set, storage_options)
     found = list_releases(releases)
-    if not found:
-        _validate_exists(releases)
     if as_json:
         show_json({"release_set": releases.uri, "releases": [_fields(each) for each in found]})
     elif found:
@@ -223,7 +220,6 @@ def delete_releases_command(
 ) -> None:
     """Delete releases; vacuums may then delete files that only their versions need."""
     releases = ReleaseSet(release_set, storage_options)
-    _validate_exists(releases)
     result = delete_releases(
         releases,
         numbers,
@@ -266,19 +262,6 @@ def drop_holds_command(
     else:
         verb = "Would drop" if dry_run else "Dropped"
         say(f"{verb} {count_text(len(dropped), 'hold')} of {release_set}.")
-
-
-def _validate_exists(releases: ReleaseSet) -> None:
-    """Reject a location without a release set, which may be misspelt.
-
-    Raises:
-        InvalidRequestError: No release was ever made here.
-    """
-    if not releases.exists():
-        raise InvalidRequestError(
-            f"{releases.uri} is no release set; check the location, or make the first release with "
-            "delta-ops release SET create"
-        )
 
 
 def _numbers(versions: list[tuple[str, str]]) -> dict[str, int]:

@@ -13,7 +13,6 @@ from delta_ops.cli.options import (
     json_option,
     open_table,
     storage_options_option,
-    validate_exists,
 )
 from delta_ops.cli.render import Group, moment_text, say, show_json, show_rows
 from delta_ops.clock import system_clock
@@ -47,8 +46,6 @@ def list_sessions_command(table: str, storage_options: dict[str, Any], as_json: 
     """Show the sessions of a table that have not ended, oldest first."""
     log = open_table(table, storage_options)
     found = [(each, open_session(log, each.id).status()) for each in list_sessions(log)]
-    if not found:
-        validate_exists(log)
     if as_json:
         fields = [_session_fields(session, status) for session, status in found]
         show_json({"table": log.uri, "sessions": fields})

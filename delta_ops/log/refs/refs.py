@@ -31,11 +31,13 @@ from delta_ops.clock import DAY_MS, Clock
 from delta_ops.errors import (
     DeltaOpsError,
     InvalidRequestError,
+    TableNotFoundError,
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
 from delta_ops.log.history.time_travel import timestamp_ms
 from delta_ops.log.refs.journal import FORMAT_VERSION, LONG_JOURNAL, Change, Entry, Journal
+from delta_ops.log.segment import list_log
 from delta_ops.option_words import option
 from delta_ops.storage import Storage
 from delta_ops.storage.own_files import create_own
@@ -285,18 +287,20 @@ def refs_journal(storage: Storage) -> Journal[Refs]:
     return Journal(storage=storage, directory=REFS_DIRECTORY, entries=_ENTRIES, empty=Refs())
 
 
-def load_refs(storage: Storage, timestamp: str | date | None = None) -> Refs:
+def load_refs(storage: Storage, log_directory: str, timestamp: str | date | None = None) -> Refs:
     """The refs of a table, at this moment or at an earlier time.
 
     Raises:
+        TableNotFoundError: There is no table here; the location may be misspelt.
         InvalidRequestError: The text is not a time.
         VersionNotFoundError: Entries of that time were deleted.
         LogCorruptError, UnsupportedFeatureError, StorageError: As `Journal.load`.
     """
     journal = refs_journal(storage)
-    if timestamp is None:
-        return journal.load().state
-    return journal.load_at(timestamp_ms(timestamp)).state
+    entry = journal.load() if timestamp is None else journal.load_at(timestamp_ms(timestamp))
+    if entry.number == 0 and list_log(storage, log_directory).latest_version is None:
+        raise TableNotFoundError(storage.uri)
+    return entry.state
 
 
 def create_format_file(storage: Storage) -> None:

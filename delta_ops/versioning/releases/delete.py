@@ -23,6 +23,7 @@ from delta_ops.versioning.releases.release_set import (
     Releases,
     ReleaseSet,
     ReleaseSetOrPlace,
+    existing_releases,
     release_in,
     release_set_of,
     releases_journal,
@@ -65,7 +66,7 @@ def delete_releases(
 
     Raises:
         InvalidRequestError: Neither numbers nor a rule was given, or both; or the current release
-            was given.
+            was given; or no release was ever made here.
         VersionNotFoundError: There is no release of a number.
         LogCorruptError, UnsupportedFeatureError, StorageError: As `Journal.append`.
 
@@ -96,7 +97,8 @@ def delete_releases(
     )
     journal = releases_journal(release_set.storage)
     if dry_run:
-        return DeleteReleasesResult(releases=choice.select(journal.load().state), dry_run=True)
+        state = existing_releases(journal.load(), release_set.uri)
+        return DeleteReleasesResult(releases=choice.select(state), dry_run=True)
     deleted: list[Release] = []
 
     def decide(state: Releases) -> Change[Releases] | None:
@@ -107,7 +109,9 @@ def delete_releases(
         text = f"delete release {', '.join(str(each.number) for each in deleted)}"
         return Change(state=replace(state, releases=left), text=text)
 
-    if journal.append(decide, clock).number >= LONG_JOURNAL:
+    entry = journal.append(decide, clock)
+    existing_releases(entry, release_set.uri)
+    if entry.number >= LONG_JOURNAL:
         journal.delete_old()
     return DeleteReleasesResult(
         releases=tuple(deleted),

@@ -75,7 +75,7 @@ class ReleaseSet:
         return f"ReleaseSet({self.uri!r})"
 
     def exists(self) -> bool:
-        """Whether the directory has a journal of releases."""
+        """Whether a release was ever made here."""
         return releases_journal(self.storage).load().number > 0
 
     def log(self, name: str, table: ReleasedTable) -> DeltaLog:
@@ -198,6 +198,7 @@ def list_releases(release_set: ReleaseSetOrPlace) -> list[Release]:
     """List the releases of a set, oldest first.
 
     Raises:
+        InvalidRequestError: No release was ever made here; the location may be misspelt.
         LogCorruptError: The journal of the set is damaged.
         UnsupportedFeatureError: A later version of delta_ops wrote the set.
         StorageError: The store failed.
@@ -208,7 +209,23 @@ def list_releases(release_set: ReleaseSetOrPlace) -> list[Release]:
         [1]
     """
     validate_arguments(list_releases, locals())
-    return list(releases_journal(release_set_of(release_set).storage).load().state.releases)
+    release_set = release_set_of(release_set)
+    entry = releases_journal(release_set.storage).load()
+    return list(existing_releases(entry, release_set.uri).releases)
+
+
+def existing_releases(entry: Entry[Releases], uri: str) -> Releases:
+    """The releases of the last entry of a set.
+
+    Raises:
+        InvalidRequestError: No release was ever made here.
+    """
+    if entry.number == 0:
+        raise InvalidRequestError(
+            f"{uri} is no release set; check the location, or make the first release with "
+            f"{option('create_release')}"
+        )
+    return entry.state
 
 
 def find_release(release_set: ReleaseSetOrPlace, number: int | None = None) -> Release:
