@@ -28,6 +28,7 @@ from delta_ops.ddl import (
     set_properties,
 )
 from delta_ops.errors import InvalidRequestError, StorageError, TableNotFoundError
+from delta_ops.log.version.indexes.run_file import OpenRun
 from delta_ops.maintenance import (
     clean_up_log,
     create_index,
@@ -568,6 +569,17 @@ def test_a_damaged_index_is_reported_and_never_believed(
     for problem in problems:
         assert "by_id" in problem
         assert problem in str(plans[0]) + str(plans[1])
+
+
+def test_a_fault_of_the_code_is_not_taken_for_damage(
+    table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_run: OpenRun, _groups: object) -> None:
+        raise TypeError("a fault of the code")
+
+    monkeypatch.setattr(OpenRun, "read_entries", fail)
+    with pytest.raises(TypeError, match="a fault of the code"):
+        da.to_table(table, predicate=col("id") == 55)
 
 
 @pytest.mark.some_cases(1)

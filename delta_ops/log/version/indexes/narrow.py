@@ -4,7 +4,8 @@
 2. `&` intersects, `|` unites, and below `~` no index is used.
 3. An index is read only if this is cheaper than what it saves. Estimates use figures of the index:
    its bytes, its entries and its distinct values.
-4. An index that cannot be read, or is damaged, excludes nothing; the plan reports it.
+4. An index that cannot be read, or is damaged, excludes nothing; the plan reports it. Other errors
+   are faults of the code, and fail the scan.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from delta_ops.log.version.indexes.definitions import (
 )
 from delta_ops.log.version.indexes.index_table import list_runs
 from delta_ops.log.version.indexes.run_file import (
+    DamagedRunError,
     OpenRun,
     RunFile,
     numbers_of_covered,
@@ -65,6 +67,10 @@ _READ_SHARE = 8
 """A scan reads about one of so many bytes of a file: some columns, and some row groups."""
 _LEAST_SHARE = 0.9
 """An index that leaves more of the files is not worth a request."""
+
+_UNREADABLE = (DeltaOpsError, DamagedRunError, OSError)
+"""Errors of an index that is damaged, gone or out of reach. Bytes are decoded only after their
+checksum is right, so decoding raises nothing else."""
 
 _Mask = npt.NDArray[np.bool_]
 
@@ -133,15 +139,13 @@ def narrow(
         if resolved is not None:
             parts.append(indexes.condition_of(resolved))
     except DeltaOpsError as error:  # the listing failed
-        return Narrowed(adds=adds, used={}, problems=(_failure_sentence("indexes", error),))
+        problem = f"The indexes of the table cannot be read ({_reason(error)}), so none is used."
+        return Narrowed(adds=adds, used={}, problems=(problem,))
     served = [each for each in parts if each is not None]
     if not served:
         return Narrowed(adds=adds, used={}, problems=tuple(indexes.problems))
     scan = _Scan(version, adds, partition_time_zone)
-    try:
-        mask = scan.narrow(_Every(served), np.ones(len(adds), dtype=bool))
-    except Exception as error:  # a scan without indexes is right
-        return Narrowed(adds=adds, used={}, problems=(_failure_sentence("indexes", error),))
+    mask = scan.narrow(_Every(served), np.ones(len(adds), dtype=bool))
     problems = (*indexes.problems, *(each for index in indexes.found for each in index.problems))
     used = {each.definition.name: each.shown_column for each in indexes.found if each.is_used}
     return Narrowed(
@@ -270,7 +274,7 @@ class _Index:
             self._runs = []
             try:
                 self._runs = self._list_runs()
-            except Exception as error:
+            except _UNREADABLE as error:
                 self._report("its log", error)
         return self._runs
 
@@ -305,7 +309,7 @@ class _Index:
             storage = StorageBelow(self.version.storage, self.definition.directory)
             opened = open_run(run, storage, self.definition, self.key_type)
             return _CoveringRun(opened=opened, numbers=scan.numbers_in(opened.read_coverage()))
-        except Exception as error:
+        except _UNREADABLE as error:
             self._report(f"the run {run.file.path}", error)
             return None
 
@@ -318,7 +322,7 @@ class _Index:
                 table = entries.combine_chunks()
                 places = find_wanted(table["value"].combine_chunks(), self.key_type, wanted)
                 holds[numpy_of(table["file"])[places]] = True
-        except Exception as error:
+        except _UNREADABLE as error:
             self._report(f"the run {opened.run.file.path}", error)
             return np.zeros(len(run.numbers), dtype=bool)
         lacks = np.append(~holds, False)  # number -1 is the last
@@ -425,7 +429,3 @@ def _reason(error: Exception) -> str:
     if isinstance(error, FileNotFoundError):
         return "a file is gone"
     return first_line(error).rstrip(".")
-
-
-def _failure_sentence(what: str, error: Exception) -> str:
-    return f"The {what} of the table cannot be read ({_reason(error)}), so none is used."
