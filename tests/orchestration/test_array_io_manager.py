@@ -415,6 +415,11 @@ def test_an_output_that_does_not_fit_is_rejected(
         pytest.param(lambda found: found.transpose(), "has the dimensions", id="transposed"),
         pytest.param(lambda found: found.astype("f4"), "is of type float32", id="another type"),
         pytest.param(
+            lambda found: found.assign(air=found["air"].assign_attrs(source="buoy")),
+            "has the attribute source='buoy', and in the table None",
+            id="a new attribute",
+        ),
+        pytest.param(
             lambda found: found.isel(time=slice(0, 24, 2)),
             "lack 2026-01-02T01:00:00 of partition",
             id="fewer labels than before",
@@ -440,6 +445,56 @@ def test_arrays_with_chunks_that_a_region_cuts_are_rejected(
     run(tmp_path, instance, [asset_of(lambda _: whole, metadata={}, partitions_def=None)])
     with pytest.raises(InvalidRequestError, match="array air has chunks of 36 along time"):
         run(tmp_path, instance, [day_asset()], partition_key="2026-01-02")
+
+
+def packed(day: str, **encoding: Any) -> Any:
+    found = dataset_of(day).astype("f8")
+    found["air"] = found["air"].round(1).assign_attrs(units="K", valid=np.array([1.0, np.nan]))
+    found["air"].encoding = encoding
+    return found
+
+
+TENTHS = {"dtype": "int16", "scale_factor": 0.1, "_FillValue": -999}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("encoding", "units", "message"),
+    [
+        pytest.param(TENTHS, "K", None, id="the same"),
+        pytest.param(TENTHS, None, None, id="no attribute"),
+        pytest.param(TENTHS, "degC", "units='degC', and in the table 'K'", id="another unit"),
+        pytest.param({}, "K", "is packed in the table", id="no packing"),
+        pytest.param(
+            {**TENTHS, "scale_factor": 1.0}, "K", "is packed in the table", id="another scale"
+        ),
+    ],
+)
+def test_a_partition_has_the_units_and_the_packing_of_the_first(
+    tmp_path: Path,
+    instance: dg.DagsterInstance,
+    encoding: dict[str, Any],
+    units: str | None,
+    message: str | None,
+) -> None:
+    def second() -> Any:
+        found = packed("2026-01-02", **encoding)
+        found["air"].attrs = {} if units is None else {**found["air"].attrs, "units": units}
+        return found
+
+    first = asset_of(lambda _: packed("2026-01-01", **TENTHS))
+    run(tmp_path, instance, [first], partition_key="2026-01-01")
+    air = asset_of(lambda _: second())
+    if message is not None:
+        with pytest.raises(InvalidRequestError, match=message):
+            run(tmp_path, instance, [air], partition_key="2026-01-02")
+        return
+    run(tmp_path, instance, [air], partition_key="2026-01-02")
+    found = xarray.open_zarr(DeltaStore(tmp_path / "air"), consolidated=False).isel(
+        time=slice(24, 48)
+    )
+    np.testing.assert_allclose(found["air"], second()["air"], atol=1e-9)
+    assert found["air"].attrs["units"] == "K"
 
 
 @pytest.mark.full

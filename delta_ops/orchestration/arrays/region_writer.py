@@ -179,6 +179,19 @@ class RegionWriter:
                     f"asset {asset}: variable {name} is of type {variable.dtype}, and in the table "
                     f"{other.dtype}; convert it with Dataset.astype. Nothing was written"
                 )
+            if _rounds(variable, other):
+                raise InvalidRequestError(
+                    f"asset {asset}: variable {name} is packed in the table by "
+                    f"{_packing(other)}, which may round its values; set these in its encoding, "
+                    "or let the asset write a new table. Nothing was written"
+                )
+            if changed := _changed_attributes(variable.attrs, other.attrs):
+                raise InvalidRequestError(
+                    f"asset {asset}: variable {name} has the attribute {changed[0]}="
+                    f"{variable.attrs[changed[0]]!r}, and in the table "
+                    f"{other.attrs.get(changed[0])!r}; give each partition the attributes of the "
+                    "first, or leave them out. Nothing was written"
+                )
             if not self._is_along(variable) and not variable.equals(other):
                 raise InvalidRequestError(
                     f"asset {asset}: variable {name} does not have the dimension "
@@ -203,6 +216,41 @@ def _casts(variable: Any, stored: Any) -> bool:
         return False
     is_packed = stored.encoding.get("dtype", stored.dtype) != stored.dtype
     return not (is_packed and variable.dtype.kind == "f")
+
+
+def _rounds(variable: Any, stored: Any) -> bool:
+    """Whether the table packs floats in another way than the encoding of a variable says."""
+    packing = _packing(stored)
+    is_packed = stored.dtype.kind == "f" and packing["dtype"].kind in "iu"
+    return is_packed and variable.dtype.kind == "f" and _packing(variable) != packing
+
+
+def _packing(variable: Any) -> dict[str, Any]:
+    encoding = {"dtype": variable.dtype, **variable.encoding}
+    found = {name: encoding.get(name) for name in ("scale_factor", "add_offset")}
+    return {"dtype": np.dtype(encoding["dtype"]), **found}
+
+
+def _changed_attributes(ours: Mapping[Any, Any], stored: Mapping[Any, Any]) -> list[Any]:
+    """Names of attributes that are new or have another value; the table would keep its own."""
+    return [
+        name
+        for name, value in ours.items()
+        if name not in stored or not _are_equal(_plain(value), _plain(stored[name]))
+    ]
+
+
+def _are_equal(one: Any, other: Any) -> bool:
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_are_equal, one, other))
+    return bool(one == other or (one != one and other != other))  # NaN  # noqa: PLR0124
+
+
+def _plain(value: Any) -> Any:
+    """An attribute as JSON has it."""
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    return list(value) if isinstance(value, tuple) else value
 
 
 def free_strings(dataset: Any) -> Any:
