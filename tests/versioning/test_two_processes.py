@@ -241,9 +241,10 @@ def test_a_ref_beside_a_vacuum_of_another_process_is_rejected_or_can_be_read(
         assert both.run("vacuum", kind, place) in [
             ("", error) for error in ("", "TableBusyError", "VersionNotFoundError")
         ]
-        refs = [*list_tags(place.log), *list_branches(place.log)]
+        refs = [f"tag:{each.name}" for each in list_tags(place.log)]
+        refs += [f"branch:{each.name}" for each in list_branches(place.log)]
         for ref in refs:
-            assert ids_of(place.log, ref=f"{kind}:{ref.name}") == [1]
+            assert ids_of(place.log, ref=ref) == [1]
         assert ids_of(place.log) == [2]
 
 
