@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import shutil
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Literal
 
@@ -364,8 +365,8 @@ def test_a_refresh_of_an_index_that_is_dropped_meanwhile_says_so(
 def test_two_creations_at_once_make_one_index(tmp_path: Path) -> None:
     for number in range(9):
         da.write(tmp_path, pa.table({"id": [0, number + 1, 100]}))
-    with multiprocessing.get_context("fork").Pool(2) as pool:
-        results = pool.starmap(create_index, [(tmp_path, "ids", "id")] * 2)
+    with ProcessPoolExecutor(2, get_context("spawn")) as pool:
+        results = list(pool.map(create_index, [tmp_path] * 2, ["ids"] * 2, ["id"] * 2))
     assert sum(each.indexed_files for each in results) == 9
     (info,) = list_indexes(tmp_path)
     assert (info.coverage, info.num_runs) == (1, 1)
