@@ -44,6 +44,8 @@ def validate_table_is_not_shared(context: dg.OutputContext, log: DeltaLog) -> No
     Raises:
         InvalidRequestError: Another asset of the code location writes the table.
     """
+    if not context.has_asset_key:  # the output of an op
+        return
     key, name = context.asset_key, context.asset_key.to_user_string()
     is_meant = context.definition_metadata.get(SHARED_KEY, False)
     is_meant = is_meant.value if isinstance(is_meant, dg.MetadataValue) else is_meant

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -106,8 +106,13 @@ def _wait_for_address(log: Path, process: subprocess.Popen[bytes]) -> str:
 
 
 @contextmanager
-def installed(extras: str, folder: Path, variables: Mapping[str, str] = {}) -> Iterator[Installed]:
-    """Install `delta_ops[extras]`, and keep the environment for the block only.
+def installed(
+    extras: str,
+    folder: Path,
+    variables: Mapping[str, str] = {},
+    packages: Sequence[str] = (),
+) -> Iterator[Installed]:
+    """Install `delta_ops[extras]` and other packages, and keep the environment for the block only.
 
     Skips the test if no package registry answers.
     """
@@ -122,7 +127,7 @@ def installed(extras: str, folder: Path, variables: Mapping[str, str] = {}) -> I
         if not (place / "complete").exists():
             shutil.rmtree(place, ignore_errors=True)
             subprocess.run([sys.executable, "-m", "venv", str(place)], check=True)
-        _install(place / "bin" / "python", f"{source}[{extras}]")
+        _install(place / "bin" / "python", f"{source}[{extras}]", *packages)
         (place / "complete").touch()
         yield Installed(programs=place / "bin", folder=home, variables=variables)
 
@@ -135,10 +140,10 @@ def _copy_checkout(into: Path) -> None:
     shutil.copytree(PROJECT / "delta_ops", into / "delta_ops", ignore=unused)
 
 
-def _install(python: Path, line: str) -> None:
+def _install(python: Path, *lines: str) -> None:
     options = ["--quiet", "--no-compile", "--constraint", str(PROJECT / "constraints.txt")]
     done = subprocess.run(
-        [str(python), "-m", "pip", "install", *options, line],
+        [str(python), "-m", "pip", "install", *options, *lines],
         env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -27,6 +27,7 @@ _BLOCK = re.compile(r"^(?P<indent> *)```(?P<language>\w+)\n(?P<code>.*?)^ *```",
 QUICKSTART = "dagster,dev-ui,cli"
 README = "dagster-spark,dev-ui,cli"
 ARRAYS = "zarr,cli"
+ARRAYS_IN_DAGSTER = "zarr,dagster,dev-ui"
 LIKE_THE_QUICKSTART = {"dagster", "dagster,dev-ui", QUICKSTART}
 _ASSETS = "{ assetNodes { assetKey { path } } }"
 
@@ -70,7 +71,12 @@ def of_arrays(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
 
 def test_every_install_line_is_run_or_brings_no_more_than_one_that_is() -> None:
     lines = {extras for page in PAGES for extras in _LINE.findall(page.read_text())}
-    assert lines == LIKE_THE_QUICKSTART - {"dagster"} | {"dagster", README, ARRAYS}
+    assert lines == LIKE_THE_QUICKSTART - {"dagster"} | {
+        "dagster",
+        README,
+        ARRAYS,
+        ARRAYS_IN_DAGSTER,
+    }
     assert distributions_for("delta_ops", ["dagster", "dev-ui"]) == distributions_for(
         "delta_ops", QUICKSTART.split(",")
     )
@@ -123,7 +129,18 @@ def test_the_first_examples_run_after_the_install_line_of_the_readme(of_readme: 
 
 
 def test_the_examples_of_arrays_run_after_their_install_line(of_arrays: Installed) -> None:
-    examples = [code for language, code in blocks_of("docs/arrays.md") if language == "python"]
-    (of_arrays.folder / "examples.py").write_text("\n".join(examples))
+    examples = examples_of_arrays()
+    in_dagster = next(place for place, code in enumerate(examples) if "dagster" in code)
+    (of_arrays.folder / "examples.py").write_text("\n".join(examples[:in_dagster]))
     of_arrays.run("python examples.py")
     assert "/rain\t" in of_arrays.run("delta-ops head lake/climate")
+
+
+def test_the_assets_of_arrays_run_after_their_install_line(tmp_path: Path) -> None:
+    with installed(ARRAYS_IN_DAGSTER, tmp_path, packages=["xarray"]) as arrays:
+        (arrays.folder / "examples.py").write_text("\n".join(examples_of_arrays()))
+        arrays.run("python examples.py")
+
+
+def examples_of_arrays() -> list[str]:
+    return [code for language, code in blocks_of("docs/arrays.md") if language == "python"]

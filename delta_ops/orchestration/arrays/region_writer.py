@@ -236,7 +236,7 @@ def _changed_attributes(ours: Mapping[Any, Any], stored: Mapping[Any, Any]) -> l
     return [
         name
         for name, value in ours.items()
-        if name not in stored or not _are_equal(_plain(value), _plain(stored[name]))
+        if name not in stored or not _are_equal(_json_value(value), _json_value(stored[name]))
     ]
 
 
@@ -246,7 +246,7 @@ def _are_equal(one: Any, other: Any) -> bool:
     return bool(one == other or (one != one and other != other))  # NaN  # noqa: PLR0124
 
 
-def _plain(value: Any) -> Any:
+def _json_value(value: Any) -> Any:
     """An attribute as JSON has it."""
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()

@@ -138,14 +138,14 @@ def _negative_number(node: exp.Neg) -> Any:
     if isinstance(operand, exp.Cast):
         value = literal(operand.this)
         if _is_number(value):  # the sign belongs to the digits: -128Y
-            return _cast(_negated(value), operand)
+            return _cast(_negate(value), operand)
     value = literal(operand)
     if not _is_number(value):
         raise refusal(node, "is not a literal")
-    return _negated(value)
+    return _negate(value)
 
 
-def _negated(value: Any) -> Any:
+def _negate(value: Any) -> Any:
     if isinstance(value, Decimal):
         return value.copy_negate()  # -value rounds to the precision of the caller's context
     return SqlDouble(-value) if isinstance(value, float) else -value

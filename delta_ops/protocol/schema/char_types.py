@@ -84,9 +84,15 @@ def split_lengths(data_type: DataType) -> tuple[DataType, str | None]:
 
     Returns:
         The type that is stored, and the whole type in SQL for `SQL_TYPE`; None without such a type.
+
+    Raises:
+        InvalidRequestError: The type is nested too deeply.
     """
-    stored = _stored_type(data_type)
-    return stored, None if stored == data_type else type_text(data_type)
+    try:
+        stored = _stored_type(data_type)
+        return stored, None if stored == data_type else type_text(data_type)
+    except RecursionError as error:
+        raise InvalidRequestError("the type of a column is nested too deeply") from error
 
 
 def change_length(schema: StructType, path: ColumnPath, wanted: DataType) -> StructField | None:
