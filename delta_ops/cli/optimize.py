@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from delta_ops.cli.options import (
+    FiniteRange,
     budget_option,
     dry_run_option,
     json_option,
@@ -95,7 +96,7 @@ _OF_PURGE = (
 @click.option("--purge", "purges", is_flag=True, help="Rewrite files that have deletion vectors.")
 @click.option(
     "--deleted-share",
-    type=click.FloatRange(0, 1),
+    type=FiniteRange(0, 1),
     help=(
         "With --purge: only files with at least this share of deleted rows, from 0 to 1; any share "
         "if not given."

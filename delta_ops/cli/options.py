@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable
 from datetime import timedelta
+from math import isfinite
 from typing import Any, TypeVar
 
 import click
@@ -17,7 +18,21 @@ from delta_ops.protocol.predicate import Predicate, parse_predicate
 F = TypeVar("F", bound=Callable[..., Any])
 
 _SIZE = re.compile(r"(\d{1,19})\s*([KMGT]?)(?:I?B)?", re.IGNORECASE)
+_YEAR_S = 365 * 86_400
 _SHIFTS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
+
+
+class FiniteRange(click.FloatRange):
+    """A number within bounds; NaN and infinity are rejected."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Convert the text of an argument."""
+        number: float = super().convert(value, param, ctx)
+        if not isfinite(number):
+            self.fail(f"{value} is not a finite number.", param, ctx)
+        return number
 
 
 def table_argument(command: F) -> F:
@@ -61,7 +76,7 @@ def busy_options(command: F) -> F:
     """Add `--timeout` and `--vacuum-was-killed`, passed as `timeout` and `vacuum_was_killed`."""
     timeout = click.option(
         "--timeout",
-        type=click.FloatRange(min=0),
+        type=FiniteRange(min=0, max=_YEAR_S),
         default=0.0,
         metavar="SECONDS",
         callback=lambda _ctx, _param, seconds: timedelta(seconds=seconds),

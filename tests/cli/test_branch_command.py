@@ -7,6 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 from click.testing import CliRunner
 
 import delta_ops.arrow as da
@@ -147,3 +148,24 @@ def test_rows_of_two_versions_or_refs_are_compared(tmp_path: Path) -> None:
     assert run("diff", table, "0", "0", "--columns", "id") == (0, "id\t_change_type\n")
     code, text = run("diff", table, "0", "x")
     assert (code, text.count("\n"), "is not a ref" in text) == (1, 1, True)
+
+
+@pytest.mark.parametrize("number", ["nan", "inf", "-inf", "1e300"])
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [
+        (["branch", "{}", "create", "c"], "--expires-in"),
+        (["release", "{}", "delete"], "--older-than"),
+        (["restore", "{}", "--version", "0"], "--timeout"),
+        (["optimize", "{}"], "--deleted-share"),
+    ],
+)
+def test_numbers_that_are_no_amount_are_rejected_by_their_option(
+    tmp_path: Path, command: list[str], option: str, number: str
+) -> None:
+    da.write(tmp_path, pa.table({"id": [1]}))
+    arguments = [each.format(tmp_path) for each in command]
+    result = CliRunner().invoke(cli, [*arguments, f"{option}={number}"])
+    assert result.exit_code == 2
+    assert f"Invalid value for '{option}'" in result.output
+    assert DeltaLog(tmp_path).snapshot().version == 0

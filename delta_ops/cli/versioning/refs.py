@@ -11,6 +11,7 @@ from msgspec.structs import asdict
 
 from delta_ops.cli.fleet import TABLE_FAILED
 from delta_ops.cli.options import (
+    FiniteRange,
     dry_run_option,
     json_option,
     open_table,
@@ -148,7 +149,7 @@ def branch_command(context: click.Context, table: str) -> None:
 @click.option("--ref", help="Begin with the version of this tag, such as tag:2026-11.")
 @click.option(
     "--expires-in",
-    type=click.FloatRange(min=0, min_open=True, max=36_500),
+    type=FiniteRange(min=0, min_open=True, max=36_500),
     metavar="DAYS",
     help="How long the branch lives; a day less than removed files stay if not given.",
 )

@@ -10,6 +10,7 @@ from msgspec.structs import asdict
 
 from delta_ops.arrow.read.diff_rows import diff_rows
 from delta_ops.cli.options import (
+    FiniteRange,
     dry_run_option,
     json_option,
     open_table,
@@ -201,7 +202,7 @@ def roll_back_command(
 )
 @click.option(
     "--older-than",
-    type=click.FloatRange(min=0, max=36_500),
+    type=FiniteRange(min=0, max=36_500),
     metavar="DAYS",
     help="Delete the releases that are older than this.",
 )
