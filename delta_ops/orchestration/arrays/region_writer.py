@@ -208,9 +208,9 @@ def open_dataset(store: DeltaStore) -> Any:
 
 
 def _casts(variable: Any, stored: Any) -> bool:
-    """Whether xarray would cast the numbers of a variable, which may lose digits.
+    """Whether xarray would cast the numbers of a variable; a cast may lose digits.
 
-    The type of packed numbers is that of the decoded values, for which any float is right.
+    Packed numbers are decoded to floats, so any type of float is right for them.
     """
     if variable.dtype.kind not in "biufc" or variable.dtype == stored.dtype:
         return False
