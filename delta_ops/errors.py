@@ -260,7 +260,7 @@ class PublishConflictError(CommitConflictError):
         """Store which commit conflicts with the branch.
 
         Args:
-            verb: What the branch cannot be: `published` or `rebased`.
+            verb: The failed change of the branch: `published` or `rebased`.
         """
         super().__init__(table, version, reason, kind, evidence)
         self.args = (table, version, reason, kind, evidence, branch, cure, verb)
@@ -302,7 +302,7 @@ class SessionConflictError(CommitConflictError):
 
         Args:
             version: The commit of main, or the base version if two steps contradict each other.
-            reason: What contradicts what, as a sentence.
+            reason: Why the session conflicts with the commit, as a sentence.
             steps: The steps to run again, as far as they are known.
         """
         super().__init__(table, version, reason, kind, evidence)
@@ -330,10 +330,11 @@ class ChunkConflictError(CommitConflictError):
 
         Args:
             version: The version of main that the session cannot follow.
-            keys: The keys that both have changed, or the metadata that a change depends on.
+            keys: The keys of the conflict; for metadata, the keys that a change depends on.
             node: The node of the first key, such as `/air/temperature`.
-            coordinates: Of the chunks of this node, in the chunk grid; empty for metadata.
-            reason: Who has changed what, as a sentence.
+            coordinates: The places of these chunks of the node in its chunk grid; empty for
+                metadata.
+            reason: The conflicting change, as a sentence.
         """
         super().__init__(table, version, reason, "", keys[:10])
         self.args = (table, version, keys, node, coordinates, reason, cure)

@@ -1,4 +1,4 @@
-"""What reads of arrays cost: calls to the store."""
+"""Reads of arrays make few calls to the store."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ def test_some_of_these_conditions_use_an_index(every_type: Found) -> None:
 
 
 class _Table:
-    """A table with an index, and the ways in which it changes."""
+    """A table with an index, and changes to its rows."""
 
     def __init__(self, root: Path, has_vectors: bool) -> None:
         self.root, self.next = root, 0

@@ -320,7 +320,7 @@ def _first_given(table: Table, schema: StructType, columns: Sequence[str]) -> st
 
 
 def _put_defaults(table: Table, schema: StructType, statement: nodes.Insert) -> nodes.Insert:
-    """Replace DEFAULT in VALUES; a column of which all values are DEFAULT is left out."""
+    """Replace DEFAULT in VALUES; omit a column that has no other value."""
     fixed = {name.lower() for name, value in statement.partition if value is not None}
     columns = statement.columns or tuple(
         each.name for each in schema.fields if each.name.lower() not in fixed

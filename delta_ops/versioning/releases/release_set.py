@@ -312,9 +312,9 @@ def open_held(log: DeltaLog, held: ReleasedTable | Hold) -> Snapshot:
 def diff_releases(
     release_set: ReleaseSetOrPlace, old: int, new: int | None = None
 ) -> list[TableChange]:
-    """Compare two releases: which tables moved, by name.
+    """List the tables whose versions differ between two releases, by name.
 
-    `arrow.diff_rows` compares the rows of two snapshots, such as those of `open_release`.
+    `arrow.diff_rows` compares the rows of two snapshots; `open_release` returns snapshots.
 
     Args:
         release_set: The set.
