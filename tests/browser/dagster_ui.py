@@ -8,22 +8,22 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
+from tests.support.process_groups import end_group
+
 PROJECT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 300
-END_S = 5
 INSTANCE = """
 telemetry:
   enabled: false
@@ -71,13 +71,7 @@ class DagsterUI:
         try:
             yield
         finally:
-            os.killpg(process.pid, signal.SIGTERM)
-            # An interrupt stops its parts; background jobs of a shell ignore interrupts.
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(END_S)
-            with suppress(ProcessLookupError):  # ends the rest of the process group
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+            end_group(process)
 
     def wait_until(self, is_so: Callable[[], object]) -> None:
         """Poll until the condition holds; a timeout fails with the end of the log."""

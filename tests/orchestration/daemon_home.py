@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+
+from tests.support.process_groups import end_group
 
 PATIENCE_S = 300
 
@@ -56,8 +57,7 @@ class DaemonHome:
         try:
             yield
         finally:
-            os.killpg(process.pid, signal.SIGTERM)
-            process.wait(PATIENCE_S)
+            end_group(process)
 
     def wait_until(self, is_so: Callable[[], object]) -> None:
         """Poll until the condition holds; a timeout fails with the end of the daemon's log."""

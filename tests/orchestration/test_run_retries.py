@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -14,6 +13,7 @@ import dagster as dg
 import pytest
 
 from tests.orchestration.killed_reruns import AFTER, BETWEEN, WAYS
+from tests.support.process_groups import end_group
 from tests.support.tables import rows_by_deltalake
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -41,8 +41,7 @@ def daemon(home: Path) -> Iterator[None]:
         try:
             yield
         finally:
-            os.killpg(process.pid, signal.SIGTERM)
-            process.wait()
+            end_group(process)
 
 
 def environment(home: Path) -> dict[str, str]:

@@ -12,7 +12,6 @@ import hashlib
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -25,6 +24,7 @@ from pathlib import Path
 import pytest
 
 from tests.peers.environment import PEERS
+from tests.support.process_groups import end_group
 
 PROJECT = Path(__file__).resolve().parents[2]
 _PINS = (PROJECT / "pyproject.toml", PROJECT / "constraints.txt")
@@ -35,7 +35,6 @@ _NO_REGISTRY = re.compile(
 _ADDRESS = re.compile(r"Serving dagster-webserver on (http://[\w.:]+)")
 _LONGEST_INSTALLATION_S = 1800
 _LONGEST_START_S = 300
-_END_S = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,13 +83,7 @@ class Installed:
         try:
             yield _wait_for_address(log, process)
         finally:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGTERM)
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(_END_S)
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+            end_group(process)
 
 
 def _wait_for_address(log: Path, process: subprocess.Popen[bytes]) -> str:
