@@ -70,6 +70,11 @@ def whole_text(value: Any) -> str:
         return value_text(value)
 
 
+def class_name(python_type: type) -> str:
+    """The public name of a class."""
+    return f"{python_type.__module__}.{python_type.__qualname__}".removeprefix("builtins.")
+
+
 def first_line(error: Exception) -> str:
     """The first line of a library's error, without stack or details."""
     return (str(error).strip().splitlines() or [repr(error)])[0].rstrip(".")

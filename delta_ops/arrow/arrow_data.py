@@ -8,8 +8,12 @@ from weakref import WeakSet
 
 import pyarrow as pa
 
-from delta_ops.arrow.python_objects import validate_frame, validate_objects_are_kept
-from delta_ops.error_texts import first_line
+from delta_ops.arrow.python_objects import (
+    UNCONVERTIBLE,
+    conversion_error,
+    validate_frame,
+    validate_objects_are_kept,
+)
 from delta_ops.errors import InvalidRequestError
 from delta_ops.lazy import lazy
 from delta_ops.protocol.schema.arrow_types import validate_depth
@@ -71,12 +75,8 @@ def reader_of(data: Any) -> pa.RecordBatchReader:
         validate_frame(data)
         try:
             reader = pa.RecordBatchReader.from_stream(data)
-        except (pa.ArrowException, OverflowError) as error:  # pandas: a number over 64 bits
-            reason = first_line(error)
-            raise InvalidRequestError(
-                f"data of type {type(data).__name__} have a column that pyarrow does not know "
-                f"({reason}); cast it"
-            ) from error
+        except UNCONVERTIBLE as error:
+            raise conversion_error(data, error) from error
         validate_objects_are_kept(data, reader.schema)
         return reader
     raise InvalidRequestError(

@@ -68,6 +68,11 @@ def validate_names(
                 )
             if not field.name:
                 raise InvalidRequestError("a column has no name; give it one")
+            if field.name not in kept and "\0" in field.name:
+                raise InvalidRequestError(
+                    f"column {field.name!r} has the character NUL, which other engines cannot "
+                    "read; rename it"
+                )
             if field.name not in kept and forbidden & set(field.name):
                 raise InvalidRequestError(
                     f"column {field.name!r} has a character that Delta tables forbid in names "

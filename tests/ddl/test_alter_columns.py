@@ -418,3 +418,12 @@ def test_names_are_in_backticks_wherever_columns_are_named(tmp_path: Path, name:
 def test_a_column_without_a_name_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidRequestError, match="has no name"):
         da.write(tmp_path, pa.table({"": [1]}), configuration={"delta.columnMapping.mode": "name"})
+
+
+@pytest.mark.parametrize("mode", ["none", "name"])
+def test_a_name_with_nul_is_refused_which_other_engines_cannot_read(
+    tmp_path: Path, mode: str
+) -> None:
+    rows = pa.table({"a": [1], "s": [{"b\0c": 1}]})
+    with pytest.raises(InvalidRequestError, match=r"column 'b\\x00c' has the character NUL"):
+        da.write(tmp_path, rows, configuration={"delta.columnMapping.mode": mode})

@@ -15,6 +15,7 @@ import pytest
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, Snapshot
+from delta_ops.error_texts import class_name
 from delta_ops.errors import InvalidRequestError, TableNotFoundError
 from delta_ops.orchestration import (
     DeltaIOManager,
@@ -24,7 +25,6 @@ from delta_ops.orchestration import (
     register_type_handler,
 )
 from delta_ops.orchestration.io_manager import type_handlers as registry
-from delta_ops.orchestration.io_manager.frames import class_name
 from tests.support.column_less import create_without_columns
 from tests.support.tables import rows
 
@@ -213,8 +213,8 @@ def test_whole_numbers_with_nulls_are_not_rounded_by_pandas(
         ),
         pytest.param(
             pd.DataFrame({"x": [1, "a"]}),
-            f"a value of type {class_name(pd.DataFrame)} cannot be converted to Arrow (Conversion "
-            "failed for column x with type object); cast, rename or drop that column",
+            f"column x of a {class_name(pd.DataFrame)} cannot be converted to Arrow (Conversion "
+            "failed for column x with type object; its values have the types int, str); cast, ",
             id="a column of several types",
         ),
         pytest.param(
@@ -224,8 +224,8 @@ def test_whole_numbers_with_nulls_are_not_rounded_by_pandas(
         ),
         pytest.param(
             pl.DataFrame({"x": [1]}, schema={"x": pl.Int128}).lazy(),
-            "a value of type polars.dataframe.frame.DataFrame cannot be converted to Arrow ("
-            "Invalid or unsupported format string: '_pli128'); cast, rename or drop that column",
+            "column x of a polars.dataframe.frame.DataFrame cannot be converted to Arrow ("
+            "Invalid or unsupported format string: '_pli128'); cast, rename or drop the column",
             id="a column that only polars knows",
         ),
     ],

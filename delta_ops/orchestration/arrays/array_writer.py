@@ -18,6 +18,7 @@ from typing import Any
 import dagster as dg
 
 from delta_ops.arrays import DeltaStore, create_array_table, place_of
+from delta_ops.error_texts import class_name
 from delta_ops.errors import (
     ChunkConflictError,
     DeltaOpsError,
@@ -35,7 +36,6 @@ from delta_ops.orchestration.arrays.region_writer import (
     free_strings,
     write_to,
 )
-from delta_ops.orchestration.io_manager.frames import class_name
 from delta_ops.orchestration.io_manager.output_txns import step_output, user_metadata, write_txns
 from delta_ops.transaction import CommitResult, Txn
 from delta_ops.transaction.idempotency import result_if_done

@@ -18,7 +18,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from delta_ops.arrow.python_objects import validate_frame, validate_objects_are_kept
+from delta_ops.arrow.python_objects import (
+    UNCONVERTIBLE,
+    conversion_error,
+    validate_frame,
+    validate_objects_are_kept,
+)
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import Snapshot
 from delta_ops.protocol.predicate import Predicate
@@ -49,8 +54,8 @@ def table_of_pandas(frame: Any) -> pa.Table:
         frame = frame.reset_index()
     try:
         table = pa.Table.from_pandas(frame, preserve_index=False)
-    except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
-        raise column_error(frame, error) from error
+    except UNCONVERTIBLE as error:
+        raise conversion_error(frame, error) from error
     validate_objects_are_kept(frame, table.schema)
     return table if named else _add_index(table, frame.index)
 
@@ -112,23 +117,8 @@ def table_of_polars(frame: Any) -> pa.Table:
     validate_frame(frame)
     try:
         return frame.to_arrow()
-    except pa.ArrowException as error:
-        raise column_error(frame, error) from error
-
-
-def column_error(value: Any, error: Exception) -> InvalidRequestError:
-    """The error for a value that Arrow cannot store."""
-    # The last argument names the column; the first may repeat a value.
-    reason = str(error.args[-1] if error.args else error).partition("\n")[0].rstrip(".")
-    return InvalidRequestError(
-        f"a value of type {class_name(type(value))} cannot be converted to Arrow ({reason}); cast, "
-        "rename or drop that column"
-    )
-
-
-def class_name(python_type: type) -> str:
-    """The public name of a class."""
-    return f"{python_type.__module__}.{python_type.__qualname__}".removeprefix("builtins.")
+    except UNCONVERTIBLE as error:
+        raise conversion_error(frame, error) from error
 
 
 def _add_index(table: pa.Table, index: Any) -> pa.Table:

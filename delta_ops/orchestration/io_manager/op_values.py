@@ -13,9 +13,9 @@ from weakref import WeakKeyDictionary
 
 import dagster as dg
 
+from delta_ops.error_texts import class_name
 from delta_ops.errors import InvalidRequestError
 from delta_ops.orchestration import dagster_compat as compat
-from delta_ops.orchestration.io_manager.frames import class_name
 from delta_ops.orchestration.io_manager.output_settings import is_setting
 
 _PICKLE_ERRORS = (

@@ -20,12 +20,12 @@ from typing import Any, Union, get_args, get_origin
 import pyarrow as pa
 
 from delta_ops import arrow
+from delta_ops.arrow import arrow_data
 from delta_ops.arrow.unsigned import signed_fields
+from delta_ops.error_texts import class_name
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.orchestration.io_manager.frames import (
-    class_name,
-    column_error,
     pandas_of_table,
     scan_table,
     table_of_pandas,
@@ -138,7 +138,7 @@ def rows_of(value: Any) -> Any:
     if is_spark_data(value) or isinstance(value, pa.Table | pa.RecordBatch | pa.RecordBatchReader):
         return value
     if hasattr(value, "__arrow_c_stream__"):
-        return _reader_of_stream(value)
+        return arrow_data.reader_of(value)
     known = ", ".join(each.name for each in handlers_by_name.values() if each.to_rows)
     raise InvalidRequestError(
         f"a value of type {class_name(type(value))} cannot be written as rows; return one of "
@@ -232,13 +232,6 @@ def _class_of(handler: TypeHandler) -> type | None:
         return handler.python_type
     package, _, name = handler.python_type.rpartition(".")
     return getattr(sys.modules.get(package), name, None)
-
-
-def _reader_of_stream(value: Any) -> pa.RecordBatchReader:
-    try:
-        return pa.RecordBatchReader.from_stream(value)
-    except (pa.ArrowException, OverflowError) as error:  # pandas: a number over 64 bits
-        raise column_error(value, error) from error
 
 
 def _arrow_table(read: TableRead) -> pa.Table:
