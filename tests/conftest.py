@@ -246,10 +246,10 @@ def spark() -> Iterator[SparkSession]:
 @pytest.fixture
 def store_spark(spark: SparkSession) -> SparkSession:
     """The session, if it has Hadoop's connectors to the servers."""
-    from tests.support.servers.connectors import connector_jars
+    from tests.support.servers.connectors import NO_CONNECTORS, connector_jars
 
     if not connector_jars():
-        pytest.skip("Hadoop's connectors come by Maven, which cannot be had")
+        pytest.skip(NO_CONNECTORS)
     return spark
 
 

@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from delta_ops.orchestration import DeltaIOManager
+from delta_ops.spark.versions import frame_of_arrow
 from tests.support.tables import rows_by_deltalake
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "merging.md"
@@ -53,7 +54,7 @@ def test_rows_of_spark_are_merged_by_the_same_metadata(
 
     @dg.asset(metadata=run_examples()["changes"])
     def people() -> DataFrame:
-        return spark.createDataFrame(next(outputs))
+        return frame_of_arrow(spark, next(outputs))
 
     resources = {"io_manager": DeltaIOManager(root=str(tmp_path / "lake"))}
     for _ in range(2):

@@ -45,7 +45,11 @@ from tests.arrow.test_names_in_double_quotes import ROWS
 from tests.spark.frames import files_under, rows_of
 from tests.spark.test_spark_argument_values import QUOTED_DEFAULTS, create_with_defaults
 from tests.spark.test_spark_double_quotes import CALLS as CALLS_IN_QUOTES
-from tests.support.servers.connectors import connector_jars, connectors_on_class_path
+from tests.support.servers.connectors import (
+    NO_CONNECTORS,
+    connector_jars,
+    connectors_on_class_path,
+)
 from tests.support.servers.s3 import ACCESS_KEY, SECRET_KEY, S3Server
 from tests.support.tables import SHARED, needs_shared, rows
 
@@ -286,7 +290,7 @@ def test_an_interrupt_ends_the_work_of_the_server(tmp_path: Path, remote: SparkS
 def bucket(s3_server: S3Server) -> str:
     """A bucket that the server of the session reaches."""
     if not connector_jars():
-        pytest.skip("Hadoop's connectors come by Maven, which cannot be had")
+        pytest.skip(NO_CONNECTORS)
     return s3_server.new_bucket()
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from _pytest.mark import ParameterSet
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -26,7 +27,7 @@ from delta_ops.ddl import (
     set_table_comment,
 )
 from delta_ops.errors import InvalidRequestError, TableExistsError
-from delta_ops.spark.installed_version import VERSION
+from delta_ops.spark.installed_version import VERSION, Version
 from delta_ops.tables import DeltaTable
 from tests.spark.frames import files_under
 
@@ -264,13 +265,19 @@ def test_a_refusal_says_the_way(delta: SparkSession, table: Path) -> None:
         sql_beside_python(delta, "CREATE TABLE other (a INT) USING delta")
 
 
+def since(version: Version, *values: object) -> ParameterSet:
+    """A case with a statement that older versions of Spark do not have."""
+    mark = pytest.mark.skipif(version > VERSION, reason="this Spark has no such statement")
+    return pytest.param(*values, marks=mark)
+
+
 @pytest.mark.some_cases(2)
 @pytest.mark.parametrize(
     ("statements", "call"),
     [
         (["SET TBLPROPERTIES ('delta.appendOnly' = 'true')"], "set_properties({}, {{'name': 'v"),
         (["UNSET TBLPROPERTIES IF EXISTS ('a')"], "set_properties({}, {{'name': None}})"),
-        (["CLUSTER BY (id)", "CLUSTER BY NONE"], "cluster_by({}, ['column'])"),
+        since((4, 0), ["CLUSTER BY (id)", "CLUSTER BY NONE"], "cluster_by({}, ['column'])"),
         (
             ["ALTER COLUMN id COMMENT 'c'", "CHANGE COLUMN id id bigint COMMENT 'c'"],
             "set_comment({}, 'column', 'text')",
@@ -287,9 +294,8 @@ def test_changes_of_the_catalog_entry_are_refused_with_the_right_call(
     for statement in statements:
         with pytest.raises(AnalysisException) as refused:
             sql_beside_python(delta, f"ALTER TABLE items {statement}")
-        assert f"call delta_ops.ddl.{call.format(repr(str(table)))}" in str(refused.value).replace(
-            " or delta_ops", "; call delta_ops"
-        )
+        reason = str(refused.value).replace(" or delta_ops", "; call delta_ops")
+        assert f"call delta_ops.ddl.{call.format(repr(str(table)))}" in reason
 
 
 @pytest.mark.some_cases(2)
@@ -297,17 +303,13 @@ def test_changes_of_the_catalog_entry_are_refused_with_the_right_call(
     ("statement", "way"),
     [
         ("COMMENT ON TABLE items IS 'c'", "call delta_ops.ddl.set_table_comment("),
-        pytest.param(
-            "COMMENT ON COLUMN items.id IS 'c'",
-            "call delta_ops.ddl.set_comment(",
-            marks=pytest.mark.skipif(VERSION < (4, 2), reason="this Spark has no such statement"),
-        ),
+        since((4, 2), "COMMENT ON COLUMN items.id IS 'c'", "call delta_ops.ddl.set_comment("),
         ("SHOW PARTITIONS items", "read spark.read.format('delta').load("),
         ("SHOW TBLPROPERTIES items", "read DeltaLog("),
         ("SHOW CREATE TABLE items", "read DeltaLog("),
         ("ANALYZE TABLE items COMPUTE STATISTICS", "delta_ops.maintenance.backfill_statistics("),
         ("ALTER TABLE items SET SERDEPROPERTIES ('a' = 'b')", "delta_ops.ddl.set_properties("),
-        ("ALTER TABLE items DEFAULT COLLATION UTF8_LCASE", "; leave the statement out"),
+        since((4, 0), "ALTER TABLE items DEFAULT COLLATION UTF8_LCASE", "leave the statement out"),
         ("ALTER TABLE items SET LOCATION '{}/none'", "is not a Delta table"),
         ("CREATE TABLE other (id INT) USING delta LOCATION '{}'", "leave the columns out"),
     ],

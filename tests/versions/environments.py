@@ -247,9 +247,14 @@ def run_in(
     )
 
 
-def run_tests(python: Path, *arguments: str, tier: str = "not full and not long") -> None:
+def run_tests(
+    python: Path,
+    *arguments: str,
+    tier: str = "not full and not long",
+    variables: Mapping[str, str] = {},
+) -> None:
     """Require that tests pass in an environment; by default, the tests of the main tier."""
     options = ["--quiet", "-p", "no:cacheprovider", "-m", tier]
     options += ["-W", "ignore"]  # older packages warn in other places
-    done = run_in(python, "pytest", *options, *arguments)
+    done = run_in(python, "pytest", *options, *arguments, variables=variables)
     assert done.returncode == 0, done.stdout[-6000:]

@@ -181,7 +181,10 @@ def use_format(spark: SparkSession, table: Path) -> None:
         deleted = spark.sql(f"DELETE FROM delta.`{place}` WHERE id = :n", {"n": 77})
         assert deleted.collect() == [(0,)]
         assert spark.sql(f"DESCRIBE HISTORY delta.`{place}`").count() > 0
-        assert da.to_table(place).num_rows == 12
+        ds.unregister(spark)
+        ds.register(spark)
+        assert spark.sql(f"DELETE FROM delta.`{place}` WHERE id < 3").collect() == [(3,)]
+        assert da.to_table(place).num_rows == 9
     finally:
         ds.unregister(spark)
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
 import pytest
 
 from tests.peers.environment import MavenMissingError
+from tests.support.servers.connectors import JARS_OF_OTHER_HADOOP
 from tests.support.servers.s3 import S3Server
 from tests.versions.environments import (
     SPARK,
@@ -98,7 +100,15 @@ def test_conditions_select_the_rows_that_spark_selects(version: str) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("version", [each for each in SPARK if each != "3.5"])
 def test_a_client_of_spark_connect_passes_the_checks(version: str) -> None:
-    run_tests(spark_python(version), "tests/spark/test_connect.py", tier="not long")
+    jars: list[Path] = []
+    with suppress(MavenMissingError):  # all other checks need no jars
+        jars = s3_jars(version)
+    run_tests(
+        spark_python(version),
+        "tests/spark/test_connect.py",
+        tier="not long",
+        variables={JARS_OF_OTHER_HADOOP: os.pathsep.join(map(str, jars))},
+    )
 
 
 @pytest.mark.long

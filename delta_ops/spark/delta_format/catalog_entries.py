@@ -26,7 +26,12 @@ from delta_ops.spark.delta_format.catalog_tables import (
     described_location,
     plain_path,
 )
-from delta_ops.spark.delta_format.sql_source import forget_columns, is_provided, provided_source
+from delta_ops.spark.delta_format.sql_source import (
+    SESSION_CATALOG,
+    forget_columns,
+    is_provided,
+    provided_source,
+)
 from delta_ops.spark.expressions.columns import quote
 from delta_ops.spark.java_classes import java_class
 from delta_ops.spark.versions import error_condition, error_with_condition, is_connect
@@ -36,7 +41,6 @@ logger = logging.getLogger(__name__)
 _DELTA = "delta"
 _TABLE_IDENTIFIER = "org.apache.spark.sql.catalyst.TableIdentifier"
 _CATALOG_UTILS = "org.apache.spark.sql.catalyst.catalog.CatalogUtils"
-_SESSION_CATALOG = "spark_catalog"
 _NAME = re.compile(r"\w+", re.ASCII)
 _MISSING = frozenset({"TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND"})
 """Conditions of Spark's errors about a name that the catalog does not have."""
@@ -100,16 +104,16 @@ def names_in_session_catalog(
     manager = session._jsparkSession.sessionState().catalogManager()
     match tuple(parts):
         case (catalog, database, table):
-            return (database, table) if catalog.lower() == _SESSION_CATALOG else None
+            return (database, table) if catalog.lower() == SESSION_CATALOG else None
         case (database, table):
-            if database.lower() != _SESSION_CATALOG and manager.isCatalogRegistered(database):
+            if database.lower() != SESSION_CATALOG and manager.isCatalogRegistered(database):
                 return None
             found: tuple[str | None, str] = (database, table)
         case (table,):
             found = (None, table)
         case _:
             return None
-    return found if manager.currentCatalog().name() == _SESSION_CATALOG else None
+    return found if manager.currentCatalog().name() == SESSION_CATALOG else None
 
 
 def find_place(

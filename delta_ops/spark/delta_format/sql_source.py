@@ -47,12 +47,15 @@ from delta_ops.spark.delta_format.sql_statements import (
     refusal_of_details,
     refusal_of_name,
 )
+from delta_ops.spark.expressions.columns import quote
 from delta_ops.spark.java_classes import java_class, mapping_of
 from delta_ops.spark.read.stale_reads import version_mark, version_marks
 from delta_ops.spark.versions import is_connect, reads_paths
 
 _CLASS = "delta.DefaultSource"
 _REGISTER = "org.apache.spark.sql.sources.DataSourceRegister"
+SESSION_CATALOG = "spark_catalog"
+"""Spark's name of the catalog that every session has."""
 _CATALOG, _CATALOG_CLASS = "spark.sql.catalog.delta", "delta.PathCatalog"
 
 _provided: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
@@ -102,10 +105,16 @@ def is_name_free(spark: SparkSession) -> bool:
     """Whether `delta` is neither a database nor the name of a catalog."""
     if spark.conf.get(_CATALOG, None) is not None:
         return False
+    catalogs = {SESSION_CATALOG, spark.catalog.currentCatalog()}
+    return not any(_has_database(spark, each) for each in catalogs)
+
+
+def _has_database(spark: SparkSession, catalog: str) -> bool:
     try:
-        return not spark.catalog.databaseExists("delta")
+        # With its catalog, because Spark still knows our catalog `delta` after `withdraw`.
+        return spark.catalog.databaseExists(f"{quote(catalog)}.delta")
     except AnalysisException:
-        return True  # Spark still knows our catalog, which has been withdrawn
+        return False  # the catalog has no databases
 
 
 def names_paths(spark: SparkSession) -> bool:
