@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import re
 import types
-from collections.abc import Callable, Collection, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import MISSING, fields
 from datetime import date, timedelta
 from functools import cache, wraps
@@ -167,7 +167,7 @@ def _words(annotation: Any) -> str:
             return f"a tuple of {_plural_words(arguments)}"
         if origin is os.PathLike:
             return "a path"
-        if origin in (Collection, Sequence):
+        if origin in (Collection, Iterable, Sequence):
             return f"a list of {_plural_words(arguments)}"
         return f"a {origin.__name__}"
     if annotation in _WORDS:
@@ -180,7 +180,9 @@ def _plural_words(annotations: tuple[Any, ...]) -> str:
     """Words for several elements of a type, such as "strings"."""
     if get_origin(annotations[0]) is Literal:
         return ", ".join(map(repr, get_args(annotations[0])))
-    words = (_words(each).removeprefix("a ") for each in annotations if each is not Ellipsis)
+    if get_origin(annotations[0]) in (Union, types.UnionType):
+        annotations = get_args(annotations[0])
+    words = (re.sub("^an? ", "", _words(each)) for each in annotations if each is not Ellipsis)
     return ", ".join(dict.fromkeys(f"{each}s" for each in words))
 
 

@@ -23,6 +23,7 @@ from typing import Any, Literal, get_args
 
 import dagster as dg
 
+from delta_ops.arguments import validate_arguments
 from delta_ops.errors import InvalidRequestError
 from delta_ops.maintenance import HealthThresholds
 from delta_ops.orchestration.arrays.array_settings import CHUNKS_KEY
@@ -93,9 +94,9 @@ def delta_ops_definitions(
             Dagster's UI.
 
     Raises:
-        InvalidRequestError: A value is not an asset, two assets with the same key have different
-            table locations, metadata of an asset have an unknown key of delta_ops, a policy does
-            not fit the tables, or a kind of check is unknown.
+        InvalidRequestError: An argument has another type, two assets with the same key have
+            different table locations, metadata of an asset have an unknown key of delta_ops, a
+            policy does not fit the tables, or a kind of check is unknown.
 
     Examples:
         >>> @dg.asset
@@ -105,6 +106,7 @@ def delta_ops_definitions(
         >>> sorted(job.name for job in maintenance.jobs)[:2]
         ['delta_fleet_maintenance', 'delta_log_maintenance']
     """
+    validate_arguments(delta_ops_definitions, locals())
     kinds = _check_kinds(with_checks)
     tables = tables_of(lake, assets)
     assigned = assign_policies(tables, policies)
@@ -159,7 +161,7 @@ def tables_of(lake: DeltaLogResource, assets: Sequence[DeltaAsset]) -> list[Tabl
     return list(found.values())
 
 
-def _tables_of(lake: DeltaLogResource, asset: object) -> Iterator[tuple[TableRef, bool]]:
+def _tables_of(lake: DeltaLogResource, asset: DeltaAsset) -> Iterator[tuple[TableRef, bool]]:
     """The tables of an asset, and whether each is the table of an audited asset."""
     match asset:
         case TableRef():
@@ -169,11 +171,6 @@ def _tables_of(lake: DeltaLogResource, asset: object) -> Iterator[tuple[TableRef
         case dg.AssetsDefinition():
             for spec in asset.specs:
                 yield _table(lake, spec.key, spec.metadata), is_audited(spec.key, spec.metadata)
-        case _:
-            raise InvalidRequestError(
-                f"assets hold a value of type {type(asset).__name__}; give assets, AssetSpecs or "
-                "TableRefs"
-            )
 
 
 def _table(lake: DeltaLogResource, key: dg.AssetKey, metadata: Mapping[str, Any]) -> TableRef:

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import dagster as dg
 
+from delta_ops.arguments import validate_arguments
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import DeltaLog
 from delta_ops.orchestration.metadata import definition_metadata
@@ -49,6 +50,9 @@ class TableRef:
     partition_expr: str | Mapping[str, str] | None = None
     """The column or expression of the partitions; None: from the metadata of the asset."""
 
+    def __post_init__(self) -> None:
+        validate_arguments(TableRef, {"asset_key": self.asset_key, "uri": self.uri})
+
     @property
     def name(self) -> str:
         """The asset key as text, such as sales/orders."""
@@ -67,6 +71,7 @@ def external_table(table: TableRef, *, description: str | None = None) -> dg.Ass
         >>> external_table(TableRef(asset_key=dg.AssetKey("orders"), uri="lake/orders")).key
         AssetKey(['orders'])
     """
+    validate_arguments(external_table, locals())
     expression = {} if table.partition_expr is None else {"partition_expr": table.partition_expr}
     return dg.AssetSpec(
         table.asset_key,
@@ -171,6 +176,7 @@ def add_table_metadata(
         >>> "dagster/uri" in shown.metadata_by_key[visits.key]
         True
     """
+    validate_arguments(add_table_metadata, locals())
 
     def describe(spec: dg.AssetSpec) -> dg.AssetSpec:
         uri = _uri_of(spec.key, spec.metadata, table_of)

@@ -9,6 +9,7 @@ from typing import Any
 
 import dagster as dg
 
+from delta_ops.arguments import validate_arguments
 from delta_ops.clock import Clock, system_clock
 from delta_ops.errors import TableNotFoundError
 from delta_ops.maintenance.fleet.failures import failure_of
@@ -55,6 +56,7 @@ def build_commit_sensor(
         >>> build_commit_sensor([orders]).name
         'delta_commit_sensor'
     """
+    validate_arguments(build_commit_sensor, locals())
 
     @dg.sensor(
         name=name,

@@ -14,6 +14,7 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
+from delta_ops.arguments import validate_arguments
 from delta_ops.errors import DeltaOpsError
 from delta_ops.events import OnEvent, Progress
 from delta_ops.log import DeltaLog
@@ -168,6 +169,7 @@ def build_fleet_maintenance_job(
         >>> job.execute_in_process(run_config=fleet_config(["lake"], dry_run=True)).success
         True
     """
+    validate_arguments(build_fleet_maintenance_job, locals())
     fleet = _Fleet(
         root=root,
         storage_options=dict(storage_options or {}),

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import dagster as dg
 
+from delta_ops.arguments import validate_arguments
 from delta_ops.errors import DeltaOpsError, TableNotFoundError
 from delta_ops.events import CheckpointDamaged, CommitLost, Progress
 from delta_ops.log import DeltaLog
@@ -72,6 +73,7 @@ def build_maintenance_job(
         >>> job.execute_in_process(run_config=maintenance_config([], dry_run=True)).success
         True
     """
+    validate_arguments(build_maintenance_job, locals())
     description = "Due vacuums, rewrites, checkpoints and log cleanups"
     work = _Work(kind="tables", entries=OPERATIONS, description=description)
     return _build_job(_JobTables(tables, policy, others), name, work)
@@ -95,6 +97,7 @@ def build_log_maintenance_job(
         >>> build_log_maintenance_job([orders]).execute_in_process().success
         True
     """
+    validate_arguments(build_log_maintenance_job, locals())
     entries = [entry for entry in OPERATIONS if entry.name in LOG_OPERATIONS]
     description = "Due vacuums, checkpoints and log cleanups, without rewrites"
     work = _Work(kind="logs", entries=entries, description=description)

@@ -14,6 +14,7 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
+from delta_ops.arguments import validate_arguments
 from delta_ops.errors import DeltaOpsError
 from delta_ops.log import Snapshot
 from delta_ops.log.commit_file import read_commit_if_there
@@ -139,6 +140,7 @@ def build_restore_job(
         >>> da.count_rows("lake/orders")
         3
     """
+    validate_arguments(build_restore_job, locals())
     settings = policy or MaintenancePolicy()
 
     @dg.op(name=op_name(name, RESTORE_OP), out=no_output(), pool=settings.pool)
@@ -180,6 +182,7 @@ def build_revert_job(
         >>> job.execute_in_process(run_config=dg.RunConfig(ops={"revert_commit": config})).success
         True
     """
+    validate_arguments(build_revert_job, locals())
     settings = policy or MaintenancePolicy()
 
     @dg.op(name=op_name(name, REVERT_OP), out=no_output(), pool=settings.pool)
@@ -217,6 +220,7 @@ def build_repair_job(
         >>> job.execute_in_process(run_config=dg.RunConfig(ops={"repair_table": config})).success
         True
     """
+    validate_arguments(build_repair_job, locals())
     settings = policy or MaintenancePolicy()
 
     @dg.op(name=op_name(name, REPAIR_OP), out=no_output(), pool=settings.pool)

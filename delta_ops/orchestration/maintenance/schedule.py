@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dagster as dg
 
+from delta_ops.arguments import validate_arguments
+
 
 def build_maintenance_schedule(
     job: dg.JobDefinition,
@@ -20,6 +22,7 @@ def build_maintenance_schedule(
         >>> build_maintenance_schedule(job, cron_schedule="0 22 * * *").name
         'delta_maintenance_schedule'
     """
+    validate_arguments(build_maintenance_schedule, locals())
     return dg.ScheduleDefinition(
         name=f"{job.name}_schedule",
         job=job,

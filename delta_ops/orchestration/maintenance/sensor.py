@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 import dagster as dg
 
+from delta_ops.arguments import validate_arguments
 from delta_ops.clock import HOUR_MS, Clock, system_clock
 from delta_ops.errors import DeltaOpsError, InvalidRequestError, TableNotFoundError
 from delta_ops.maintenance import HealthReport, Operation
@@ -112,6 +113,7 @@ def build_maintenance_sensor(
         >>> build_maintenance_sensor(build_maintenance_job([orders]), [orders]).name
         'delta_maintenance_sensor'
     """
+    validate_arguments(build_maintenance_sensor, locals())
     sweep = Sweep(policies=[PolicyJobs(policy, tables, job, log_job)], clock=clock)
     return build_sweep_sensor(sweep, name=name, minimum_interval_seconds=minimum_interval_seconds)
 

@@ -67,6 +67,10 @@ class MaintenancePolicy:
     """Dagster pool of the jobs; each run takes one slot."""
 
     def __post_init__(self) -> None:
+        kinds = {
+            name: getattr(self, name) for name in ("tables", "name", "operations", "thresholds")
+        }
+        validate_arguments(MaintenancePolicy, kinds)
         for pattern in self.patterns or (() if self.name is not None else ("",)):
             _validate_pattern(pattern)
         for operation in self.operations or ():

@@ -21,6 +21,7 @@ from typing import Any
 
 import dagster as dg
 
+from delta_ops.arguments import validate_arguments
 from delta_ops.errors import DeltaOpsError, InvalidRequestError, VersionNotFoundError
 from delta_ops.log import DeltaLog
 from delta_ops.log.commit_file import Commit, read_commit_if_there
@@ -101,6 +102,7 @@ def build_publish_asset(
         >>> da.count_rows("lake/visits")
         1
     """
+    validate_arguments(build_publish_asset, locals())
     audited = _audited_spec(asset)
     if backfill_policy is None and isinstance(asset, dg.AssetsDefinition):
         backfill_policy = asset.backfill_policy

@@ -12,6 +12,7 @@ from typing import Any
 
 import dagster as dg
 
+from delta_ops.arguments import validate_arguments
 from delta_ops.errors import DeltaOpsError, InvalidRequestError
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.option_words import Surface, spoken_on
@@ -85,6 +86,7 @@ def build_release_asset(
         >>> sorted(open_release("lake/releases"))
         ['pages', 'visits']
     """
+    validate_arguments(build_release_asset, locals())
     specs = list(_specs(assets))
     making = _Making(
         specs=specs,
