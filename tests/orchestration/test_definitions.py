@@ -238,7 +238,7 @@ def test_the_table_of_an_audited_asset_belongs_to_its_publish_asset() -> None:
 
 
 def test_an_asset_with_tables_at_two_locations_is_refused() -> None:
-    assets = [orders, TableRef(asset_key=orders.key, uri="x/y")]
+    assets: list[Any] = [orders, TableRef(asset_key=orders.key, uri="x/y")]
     with pytest.raises(InvalidRequestError, match="sales/orders occurs twice, with tables at two"):
         tables_of(DeltaLogResource(root="lake"), assets)
 
