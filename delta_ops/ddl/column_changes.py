@@ -53,7 +53,7 @@ from delta_ops.protocol.schema.changes import (
     replace_member,
     set_metadata_key,
 )
-from delta_ops.protocol.schema.char_types import SQL_TYPE, change_length
+from delta_ops.protocol.schema.char_types import SQL_TYPE, add_lengths, change_length
 from delta_ops.protocol.schema.column_names import find_named, name_of_path, path_of_name
 from delta_ops.protocol.schema.widening import describe_widening, is_widening
 from delta_ops.protocol.sort_key import sort_columns
@@ -72,12 +72,12 @@ def add(transaction: Transaction, columns: Sequence[NewColumn]) -> Alteration:
         struct, exact_path = find_struct(schema, tuple(parent))
         after = None if column.after is None else _plain_name(struct, column.after)
         field = new_field(name, column)
+        stored = set_metadata_key(field, SQL_TYPE, None) if parent else field
+        schema = add_field(schema, exact_path, stored, first=column.first, after=after)
         if parent and SQL_TYPE in field.metadata:
-            raise InvalidRequestError(
-                f"{column.name}: a field cannot be added as CHAR or VARCHAR, because the length of "
-                "its values would not be checked; use string"
-            )
-        schema = add_field(schema, exact_path, field, first=column.first, after=after)
+            top, *members = (*exact_path, name)
+            whole = add_lengths(find_field(schema, top), tuple(members), field)
+            schema = replace_field(schema, (top,), whole)
         paths.append((*exact_path, name))
         positions.append(_position(column, after))
     transaction.change_table(SetColumns(schema=schema))

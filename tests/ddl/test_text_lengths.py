@@ -93,12 +93,32 @@ def test_a_type_that_lacks_values_is_rejected(limited: DeltaLog, column: str, wa
     assert limited.snapshot().version == 1
 
 
-def test_a_field_cannot_be_added_with_a_length(limited: DeltaLog) -> None:
-    with pytest.raises(InvalidRequestError, match=r"st\.y: a field cannot be added as CHAR"):
-        add_columns(limited, [NewColumn(name="st.y", data_type="varchar(3)")])
-    add_columns(limited, [NewColumn(name="st.y", data_type="string")])
-    with pytest.raises(InvalidRequestError, match="holds at most"):
-        da.write(limited, pa.table({"id": [2], "st": [{"x": "abc", "y": "abcd"}]}))
+def test_new_fields_keep_their_lengths(limited: DeltaLog) -> None:
+    new = {
+        "st.y": "varchar(3)",
+        "st.z": "struct<c: char(2), i: int>",
+        "st.z.m": "map<int, char(1)>",
+    }
+    add_columns(limited, [NewColumn(name=name, data_type=each) for name, each in new.items()])
+    assert sql_types(limited)["st"] == (
+        "struct<x:varchar(2),l:array<char(2)>,y:varchar(3),"
+        "z:struct<c:char(2),i:int,m:map<int,char(1)>>>"
+    )
+    row = {"x": "ab", "l": ["a"], "y": "abc", "z": {"c": "a", "i": 1, "m": [(1, "c")]}}
+    da.write(limited, pa.Table.from_pylist([{"id": 2, "st": row}], limited_schema(limited)))
+    kept = da.to_table(limited, columns=["st"])["st"].to_pylist()
+    assert {**row, "l": ["a "], "z": {"c": "a ", "i": 1, "m": [(1, "c")]}} in kept
+    for long in ({"x": "abc"}, {"y": "abcd"}, {"z": {"c": "abc"}}, {"z": {"m": [(1, "cd")]}}):
+        with pytest.raises(InvalidRequestError, match="holds at most"):
+            da.write(
+                limited, pa.Table.from_pylist([{"id": 3, "st": long}], limited_schema(limited))
+            )
+
+
+def limited_schema(log: DeltaLog) -> pa.Schema:
+    """The columns of a table that the tests write."""
+    schema = log.snapshot().arrow_schema
+    return pa.schema([schema.field("id"), schema.field("st")])
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from delta_ops.protocol.schema import (
     ColumnPath,
     DataType,
     MapType,
+    PrimitiveType,
     StructField,
     StructType,
 )
@@ -95,6 +96,21 @@ def split_lengths(data_type: DataType) -> tuple[DataType, str | None]:
         raise InvalidRequestError("the type of a column is nested too deeply") from error
 
 
+def add_lengths(column: StructField, path: ColumnPath, field: StructField) -> StructField:
+    """Add the lengths of a new field to the SQL type of the column that contains the field.
+
+    Args:
+        column: The column, with the new field as it is stored.
+        path: The members below the column, down to the new field.
+        field: The new field, with its own SQL type.
+    """
+    padded, limited = (
+        _put(_lengths(column, kinds), path, _lengths(field, kinds)) for kinds in (_PADDED, _LIMITED)
+    )
+    sql_type = type_text(_limited_type(column.data_type, padded, limited))
+    return set_metadata_key(column, SQL_TYPE, sql_type)
+
+
 def change_length(schema: StructType, path: ColumnPath, wanted: DataType) -> StructField | None:
     """Change the length of a CHAR or VARCHAR column, or remove it.
 
@@ -141,6 +157,44 @@ def _fits(current: str, wanted: str) -> bool:
     if before is None or after is None:
         return False
     return (before[1], after[1]) in _KEEPS_VALUES and int(before[2]) <= int(after[2])
+
+
+def _put(
+    lengths: CharLengths | None, path: ColumnPath, of_field: CharLengths | None
+) -> CharLengths | None:
+    """Add the lengths of a field to those of its column."""
+    if not path or of_field is None:
+        return lengths if path else of_field
+    known = lengths if isinstance(lengths, Mapping) else {}
+    inner = _put(known.get(path[0]), path[1:], of_field)
+    return known if inner is None else {**known, path[0]: inner}
+
+
+def _limited_type(
+    data_type: DataType, padded: CharLengths | None, limited: CharLengths | None
+) -> DataType:
+    """The type with CHAR and VARCHAR in the place of strings of limited length."""
+
+    def member(name: str, of_member: DataType) -> DataType:
+        inner = (
+            each.get(name) if isinstance(each, Mapping) else None for each in (padded, limited)
+        )
+        return _limited_type(of_member, *inner)
+
+    match data_type:
+        case StructType(fields=fields):
+            return StructType(
+                tuple(replace(each, data_type=member(each.name, each.data_type)) for each in fields)
+            )
+        case ArrayType(element_type=element):
+            return replace(data_type, element_type=member("element", element))
+        case MapType(key_type=key, value_type=value):
+            return replace(
+                data_type, key_type=member("key", key), value_type=member("value", value)
+            )
+    if isinstance(limited, int):
+        return PrimitiveType(f"{'varchar' if padded is None else 'char'}({limited})")
+    return data_type
 
 
 def _limit_at(path: ColumnPath, column: StructField) -> int | None:
