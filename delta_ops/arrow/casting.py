@@ -155,6 +155,7 @@ _KINDS: tuple[tuple[str, Callable[[pa.DataType], bool]], ...] = (
     ("instant", lambda t: pt.is_timestamp(t) and t.tz is not None),
     ("local time", lambda t: pt.is_timestamp(t) and t.tz is None),
     ("struct without fields", lambda t: pt.is_struct(t) and not t.num_fields),
+    ("map", pt.is_map),
 )
 _CASTS: Mapping[tuple[str, str], _Cast] = {
     ("boolean", "boolean"): cast,
@@ -181,6 +182,9 @@ _CURES: Mapping[tuple[str, str], str] = {
     ),
     ("instant", "local time"): (
         "convert to local time in a time zone with pyarrow.compute.local_timestamp"
+    ),
+    ("", "map"): (
+        "polars and pandas have no maps, so build the column with pyarrow.MapArray.from_arrays"
     ),
     ("struct without fields", "struct without fields"): (
         "Parquet has no struct without fields; add one, or drop the column"
