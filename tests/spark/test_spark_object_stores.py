@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -429,12 +430,51 @@ def test_a_store_that_takes_no_data_file_is_an_error_after_some_tries(
                 change()
             tries = Counter(each.path for each in of_data(requests) if each.kind == "PUT")
             assert 1 < max(tries.values()) <= MOST_TRIES
-            assert {file.path for file in log.storage.list_tree("")} == before
+            # A task that was on its way when the job failed deletes its file itself.
+            wait_until(lambda: {file.path for file in log.storage.list_tree("")} == before)
     finally:
         for name, value in usual.items():
             configuration.set(name, value)
     assert DeltaLog(log.uri, s3_server.storage_options).snapshot().version == 0
     assert ds.write(source, log).version == 1
+
+
+@pytest.mark.full
+def test_a_task_that_outlives_its_failed_write_deletes_its_file(
+    store_spark: SparkSession, s3_server: S3Server
+) -> None:
+    log = table_on_s3(s3_server)
+    da.write(log, pa.table({"id": pa.array([], pa.int64())}))
+    before = {file.path for file in log.storage.list_tree("")}
+    configuration = store_spark._jsc.hadoopConfiguration()
+    wait = "fs.s3a.retry.interval"
+    usual = configuration.get(wait)
+    configuration.set(wait, "300ms")
+    interrupts = "spark.sql.execution.interruptOnCancel"
+    store_spark.conf.set(interrupts, "false")  # as before Spark 4
+    refused = Failure(403, "AccessDenied", of="part-00000")
+    late = [Failure(500, "InternalError", of="part-00001")] * 12
+
+    def of_the_late_task() -> list[str]:
+        return [each.kind for each in s3_server.recorded() if "part-00001" in each.path]
+
+    try:
+        with s3_server.recording(), s3_server.failing(refused, *late):
+            with pytest.raises(StorageError):
+                ds.write(store_spark.range(0, 2, 1, 2), log)
+            assert of_the_late_task().count("PUT") <= len(late)
+            wait_until(lambda: of_the_late_task().count("PUT") > len(late))
+            wait_until(lambda: {file.path for file in log.storage.list_tree("")} == before)
+    finally:
+        configuration.set(wait, usual)
+        store_spark.conf.unset(interrupts)
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    ends = time.monotonic() + 120
+    while not is_so():
+        assert time.monotonic() < ends
+        time.sleep(0.05)
 
 
 @pytest.mark.full

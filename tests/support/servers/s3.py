@@ -90,7 +90,11 @@ class S3Server:
         found: list[Request] = []
         self._ask("DELETE", "/_requests")
         yield found
-        found += map(_request, json.loads(self._ask("GET", "/_requests")))
+        found += self.recorded()
+
+    def recorded(self) -> list[Request]:
+        """The requests since `recording` began, in order of arrival."""
+        return [*map(_request, json.loads(self._ask("GET", "/_requests")))]
 
     @contextmanager
     def failing(self, *failures: Failure) -> Iterator[None]:

@@ -15,6 +15,8 @@ import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.mapreduce.JobContext;
 import org.apache.hadoop.mapreduce.TaskAttemptContext;
+import org.apache.spark.TaskContext;
+import org.apache.spark.TaskKilledException;
 import org.apache.spark.internal.io.FileCommitProtocol;
 import org.apache.spark.internal.io.FileNameSpec;
 import scala.Option;
@@ -137,6 +139,11 @@ public class CommitProtocol extends FileCommitProtocol implements Serializable {
         if (other != null) {
             return other.commitTask(task);
         }
+        TaskContext running = TaskContext.get();
+        if (running != null && running.isInterrupted()) {
+            // The job may have failed while the last bytes were on their way: it does not wait.
+            throw new TaskKilledException("the write has ended");
+        }
         try {
             return new FileCommitProtocol.TaskCommitMessage(filesOf(task));
         } catch (IOException error) {
@@ -189,8 +196,12 @@ public class CommitProtocol extends FileCommitProtocol implements Serializable {
     public void abortTask(TaskAttemptContext task) {
         if (other != null) {
             other.abortTask(task);
-        } else {
-            delete(written, task);
+            return;
+        }
+        boolean isInterrupted = Thread.interrupted(); // stores answer no interrupted thread
+        delete(written, task);
+        if (isInterrupted) {
+            Thread.currentThread().interrupt();
         }
     }
 
