@@ -66,6 +66,10 @@ class Lake:
     def release(self, **options: Any) -> Release:
         return create_release(self.releases, self.tables, **options)
 
+    def made(self) -> list[Release]:
+        """The releases, of which the first may have failed."""
+        return list_releases(self.releases) if self.releases.exists() else []
+
     def holds(self) -> list[int]:
         """The number of holds of each table."""
         return [len(refs_journal(log.storage).load().state.holds) for log in self.tables.values()]
@@ -453,7 +457,7 @@ def test_a_killed_creation_is_a_release_or_leaves_holds_that_maintenance_drops(
 
     for place, storage in crashes(fresh, create):
         lake = Lake(Path(storage.uri))
-        made, holds = list_releases(lake.releases), lake.holds()
+        made, holds = lake.made(), lake.holds()
         found.add((len(made), *holds))
         if made:
             assert holds == [1, 1], place
@@ -583,7 +587,7 @@ def test_a_vacuum_at_any_call_leaves_released_versions_that_can_be_read(tmp_path
         if error is None:
             assert released_ids(lake.releases) == {"items": [1], "orders": [1]}
         else:
-            assert not lake.releases.exists()
+            assert lake.made() == []
             assert lake.holds() == [0, 0]
     assert outcomes == {type(None), VersionNotFoundError}
 
