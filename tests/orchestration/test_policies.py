@@ -60,6 +60,21 @@ def test_the_most_exact_policy_of_a_table_counts(name: str, chosen: str) -> None
     assert found == chosen
 
 
+@pytest.mark.parametrize(
+    ("pattern", "warning"),
+    [
+        pytest.param("sale/*", "no asset matches 'sale/*' of a policy; the closest", id="misspelt"),
+        pytest.param("archive/*", "", id="the prefix of tables without an asset"),
+        pytest.param("sales/*", "", id="the prefix of an asset"),
+    ],
+)
+def test_a_prefix_that_nearly_matches_an_asset_is_reported(
+    pattern: str, warning: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    assign_policies(list(map(table_ref, KEYS)), [MaintenancePolicy(tables=[pattern])])
+    assert [warning] * bool(warning) == [m[: len(warning)] for m in caplog.messages]
+
+
 def test_a_table_that_no_policy_is_for_has_the_defaults() -> None:
     own = MaintenancePolicy(tables="stock")
     assigned = assign_policies([table_ref(key) for key in KEYS], [own])

@@ -108,6 +108,8 @@ def assign_policies(
 ) -> list[PolicyTables]:
     """Assign each table to its policy; the order of the policies stays.
 
+    Logs a warning for a prefix that matches no table and resembles the prefix of one.
+
     Raises:
         InvalidRequestError: A policy names an unknown table, two policies are equally specific for
             a table, or the jobs of two policies have the same names.
@@ -126,6 +128,7 @@ def assign_policies(
     if others:
         found.append(PolicyTables(MaintenancePolicy(), tuple(others)))
     _validate_suffixes([each.policy for each in found])
+    _warn_of_prefixes(tables, policies)
     return found
 
 
@@ -269,6 +272,19 @@ def _validate_names(tables: Sequence[TableRef], policies: Sequence[MaintenancePo
             near = get_close_matches(pattern, names, n=1, cutoff=0)
             hint = f"; the closest name is {near[0]!r}" if near else ""
             raise InvalidRequestError(f"a policy names {pattern!r}, which is not a table{hint}")
+
+
+def _warn_of_prefixes(tables: Sequence[TableRef], policies: Sequence[MaintenancePolicy]) -> None:
+    """Log a warning for each misspelt prefix; another prefix may be for tables without an asset."""
+    names = [table.name for table in tables]
+    known = {name[: n + 1] for name in names for n, each in enumerate(name) if each == "/"}
+    for pattern in (pattern for policy in policies for pattern in policy.patterns):
+        prefix = pattern.removesuffix(ALL_TABLES)
+        if not any(name.startswith(prefix) for name in names):
+            for near in get_close_matches(prefix, sorted(known), n=1, cutoff=0.75):
+                logger.warning(
+                    "no asset matches %r of a policy; the closest prefix is '%s*'", pattern, near
+                )
 
 
 def _validate_suffixes(policies: Sequence[MaintenancePolicy]) -> None:
