@@ -60,16 +60,16 @@ def create_branch(
         version: The version of main that the branch begins with; the latest version if None.
         timestamp: Begin with the version of this time instead.
         ref: Begin with the version of a tag instead, such as `tag:2026-11`.
-        expires_in: Lifetime of the branch. By default, the branch expires a day before a vacuum of
-            another engine may delete the first removed file of the base version, as
+        expires_in: Lifetime, at least a minute. By default, the branch expires a day before a
+            vacuum of another engine may delete the first removed file of the base version, as
             `delta.deletedFileRetentionDuration` allows.
         enforce_retention: Reject a lifetime that is longer than the default.
         clock: Milliseconds since the Unix epoch.
 
     Raises:
-        InvalidRequestError: The name is invalid or taken, the branch would live too long, the table
-            has row tracking or identity columns, or several of version, timestamp and ref were
-            given, or the ref is a branch.
+        InvalidRequestError: The name is invalid or taken, the branch would live too long or
+            less than a minute, the table has row tracking or identity columns, or several of
+            version, timestamp and ref were given, or the ref is a branch.
         TableNotFoundError: There is no table here.
         VersionNotFoundError: The version cannot be read, or some of its files were deleted.
         TableBusyError: A vacuum or log clean-up may be deleting files of the version.

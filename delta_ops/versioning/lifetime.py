@@ -24,6 +24,8 @@ from delta_ops.versioning.version_to_keep import paths_of_file, stored_paths
 MARGIN_MS = DAY_MS
 """A ref expires this long before another engine's vacuum may delete its files, and our own
 maintenance deletes it this long after it expired."""
+SHORTEST_LIFE_MS = 60_000
+"""A shorter life is a wrong unit or a rounded number: the ref would end before its first commit."""
 _ALWAYS_MS = 2**62
 
 
@@ -100,11 +102,14 @@ def given_life_ms(expires_in: timedelta, ref: str) -> int:
     """The lifetime that a caller gave, in milliseconds.
 
     Raises:
-        InvalidRequestError: It is not positive.
+        InvalidRequestError: It is less than a minute.
     """
     life_ms = expires_in // timedelta(milliseconds=1)
-    if life_ms <= 0:
-        raise InvalidRequestError(f"{ref} must live for some time, not for {expires_in}")
+    if life_ms < SHORTEST_LIFE_MS:
+        raise InvalidRequestError(
+            f"{ref} lives for at least {duration_text(SHORTEST_LIFE_MS)}, not for {expires_in}: "
+            f"give a longer {option('expires_in')}"
+        )
     return life_ms
 
 

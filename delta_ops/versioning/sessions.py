@@ -42,7 +42,7 @@ def begin_session(
 
     Args:
         table: A table's location or handle.
-        expires_in: Lifetime of the session, at most 7 days.
+        expires_in: Lifetime of the session, at least a minute and at most 7 days.
         enforce_retention: Reject a lifetime that ends less than a day before a vacuum of another
             engine may delete files of the session, see `delta.deletedFileRetentionDuration`.
         clock: Milliseconds since the Unix epoch.

@@ -14,7 +14,7 @@ import delta_ops.arrow as da
 from delta_ops import DeltaLog
 from delta_ops.cli.main import cli
 from delta_ops.clock import DAY_MS, system_clock
-from delta_ops.versioning import create_branch, create_tag, delete_tag, open_branch
+from delta_ops.versioning import create_branch, create_tag, delete_tag, list_branches, open_branch
 
 
 def run(*arguments: str) -> tuple[int, str]:
@@ -148,6 +148,13 @@ def test_rows_of_two_versions_or_refs_are_compared(tmp_path: Path) -> None:
     assert run("diff", table, "0", "0", "--columns", "id") == (0, "id\t_change_type\n")
     code, text = run("diff", table, "0", "x")
     assert (code, text.count("\n"), "is not a ref" in text) == (1, 1, True)
+
+
+def test_a_branch_that_would_end_at_once_is_rejected(tmp_path: Path) -> None:
+    da.write(tmp_path, pa.table({"id": [1]}))
+    code, text = run("branch", str(tmp_path), "create", "x", "--expires-in", "0.0000001")
+    assert (code, "a branch lives for at least 1 minute" in text) == (1, True)
+    assert list_branches(tmp_path) == []
 
 
 @pytest.mark.parametrize("number", ["nan", "inf", "-inf", "1e300"])

@@ -824,7 +824,8 @@ def test_a_session_is_pickled(log: DeltaLog) -> None:
 @pytest.mark.parametrize(
     ("life", "message"),
     [
-        (timedelta(0), "must live for some time"),
+        (timedelta(0), "at least 1 minute"),
+        (timedelta(seconds=59), "at least 1 minute"),
         (timedelta(days=8), "at most 7 days"),
         (timedelta(days=7), "safe from vacuums of other engines for at most 6 days"),
     ],
