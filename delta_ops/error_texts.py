@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 import reprlib
 from collections.abc import Callable
+from datetime import date, datetime
+from decimal import Decimal
 from typing import Any
 
 _UNSEEN = re.compile(
@@ -21,6 +23,8 @@ _MAX_WORD = 1_200
 """Characters without a blank; a key of an object store has at most 1,024 bytes."""
 _LONG_WORD = re.compile(rf"\S{{{_MAX_WORD + 1},}}")
 _MAX_TEXT = 6_000
+_MAX_DIGITS = 40
+"""Characters of a decimal of 38 digits with its sign and its point."""
 _MAX_END = 1_500
 """Characters kept at the end of a long text, where the cure is."""
 
@@ -52,6 +56,16 @@ class _ValueText(reprlib.Repr):
             return super().repr_int(x, level)
         except ValueError:  # the integer has more than sys.get_int_max_str_digits()
             return f"a whole number of {x.bit_length():,} bits"
+
+    def repr_datetime(self, x: datetime, _level: int) -> str:
+        return str(x)
+
+    def repr_date(self, x: date, _level: int) -> str:
+        return str(x)
+
+    def repr_Decimal(self, x: Decimal, level: int) -> str:  # noqa: N802
+        text = str(x)
+        return text if len(text) <= _MAX_DIGITS else self.repr_instance(x, level)
 
 
 _value_text = _ValueText()

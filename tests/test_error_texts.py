@@ -6,6 +6,8 @@ import inspect
 import json
 import pickle
 from collections.abc import Callable, Iterator
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ from hypothesis import strategies as st
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, col, ddl, maintenance, parse_predicate
-from delta_ops.error_texts import error_text, escape_unprintable
+from delta_ops.error_texts import error_text, escape_unprintable, value_text
 from delta_ops.errors import DataFileError, DeltaOpsError, InvalidRequestError
 from tests.cli.hostile_tables import NAME, SHOWN, TEXT
 
@@ -162,3 +164,22 @@ def test_texts_of_a_user_are_shown_escaped(tmp_path: Path, call: Callable[[Path]
         call(tmp_path)
     assert str(raised.value).isprintable()
     assert r"\x1b" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (datetime(1850, 1, 1, 12, 30, tzinfo=UTC), "1850-01-01 12:30:00+00:00"),
+        (date(2026, 1, 31), "2026-01-31"),
+        (Decimal("-12345678901234567890.123456789012345678"), None),
+        (Decimal("1" * 100), "Decimal('1111...111111111111')"),
+    ],
+)
+def test_times_and_decimals_are_shown_whole(value: Any, shown: str | None) -> None:
+    assert value_text(value) == (shown or str(value))
+
+
+def test_a_row_that_breaks_a_constraint_is_shown_with_its_time(tmp_path: Path) -> None:
+    rows = pa.table({"at": [datetime(1850, 1, 1, tzinfo=UTC)], "n": [0]})
+    with pytest.raises(DeltaOpsError, match=r"at = 1850-01-01 00:00:00\+00:00, n = 0\)"):
+        da.write(tmp_path, rows, configuration={"delta.constraints.positive": "n > 0"})

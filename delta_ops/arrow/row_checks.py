@@ -13,7 +13,6 @@ expressions are rejected before a file is written.
 
 from __future__ import annotations
 
-import reprlib
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, TypeVar
@@ -30,7 +29,7 @@ from delta_ops.arrow.expressions.evaluation import (
 )
 from delta_ops.arrow.generated_columns import plan_generated
 from delta_ops.arrow.nesting import entries
-from delta_ops.error_texts import first_line
+from delta_ops.error_texts import first_line, value_text
 from delta_ops.errors import BrokenRuleError, InvalidRequestError
 from delta_ops.protocol.arrow_values import FALSE_SCALAR
 from delta_ops.protocol.expression import parse_expression
@@ -204,9 +203,9 @@ def describe_row(rows: pa.RecordBatch | pa.Table) -> str:
 
 def _text(value: pa.Scalar) -> str:
     try:
-        return reprlib.repr(value.as_py())
+        return value_text(value.as_py())
     except (OverflowError, ValueError):  # Python's types cannot hold the value
-        return reprlib.repr(value)
+        return value_text(value)
 
 
 def has_required_values(schema: StructType) -> bool:
