@@ -13,6 +13,7 @@ from delta_ops.arguments import validate_arguments
 from delta_ops.ddl.alter import Alteration, alter
 from delta_ops.errors import InvalidRequestError
 from delta_ops.log import TableOrPlace
+from delta_ops.protocol.properties.table_properties import validate_removals
 from delta_ops.transaction import CommitResult, Transaction, Txn
 
 
@@ -49,6 +50,7 @@ def set_properties(
     def change(transaction: Transaction) -> Alteration | None:
         before = (transaction.metadata, transaction.definition.protocol)
         transaction.set_properties(properties)
+        validate_removals(properties, before[0].configuration)
         if (transaction.metadata, transaction.definition.protocol) == before:
             return None
         if any(value is not None for value in properties.values()):

@@ -76,6 +76,12 @@ def test_a_change_without_effect_is_not_committed(table: Path) -> None:
     assert printed == "The properties already have these values; nothing to do.\n"
 
 
+def test_a_misspelt_property_cannot_be_unset(table: Path) -> None:
+    result = run("properties", table, "--unset", "delta.checkpointIntervall")
+    assert result.exit_code == 1
+    assert "no table property delta.checkpointIntervall; the closest name is" in result.stderr
+
+
 def test_a_dry_run_changes_nothing_and_refuses_what_would_be_refused(table: Path) -> None:
     assert run("properties", table, "--set", "owner=me", "--dry-run").exit_code == 0
     refused = run("properties", table, "--set", "delta.appendOnly=maybe", "--dry-run")

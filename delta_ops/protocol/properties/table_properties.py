@@ -189,9 +189,7 @@ def requested_properties(changes: Mapping[str, str | None]) -> RequestedChanges:
                 f"Table property {row.name} is maintained by engines; leave it out."
             )
         if row is None and value is not None and _is_unknown(name):
-            raise InvalidRequestError(
-                f"There is no table property {name}{_advice(name)}.", "DELTA_UNKNOWN_CONFIGURATION"
-            )
+            raise _unknown_error(name)
         if row is not None and value is not None:
             row.value_in({row.name: value})
         exact_name = name if row is None else _spelling(row, name)
@@ -201,6 +199,30 @@ def requested_properties(changes: Mapping[str, str | None]) -> RequestedChanges:
             )
         properties[exact_name] = value
     return RequestedChanges(properties, (*features, *_features_of(versions)))
+
+
+def validate_removals(changes: Mapping[str, str | None], known: Mapping[str, str]) -> None:
+    """Reject the removal of a property that the table lacks and that does not exist.
+
+    Args:
+        changes: Values by name; None removes the property.
+        known: The properties of the table.
+
+    Raises:
+        InvalidRequestError: A name is misspelt.
+    """
+    of_table = {name.lower() for name in known}
+    for name, value in changes.items():
+        lower = name.lower()
+        exists = lower in _rows_by_lower_name() or lower in of_table or lower in _VERSIONS
+        if value is None and not exists and not lower.startswith(FEATURE) and _is_unknown(name):
+            raise _unknown_error(name)
+
+
+def _unknown_error(name: str) -> InvalidRequestError:
+    return InvalidRequestError(
+        f"There is no table property {name}{_advice(name)}.", "DELTA_UNKNOWN_CONFIGURATION"
+    )
 
 
 def ignored_properties(
