@@ -34,8 +34,10 @@ from delta_ops.orchestration.arrays.partition_labels import PartitionedLabels
 from delta_ops.orchestration.arrays.region_writer import (
     RegionWriter,
     free_strings,
+    open_dataset,
     write_to,
 )
+from delta_ops.orchestration.arrays.stored_variables import check_values, validate_times
 from delta_ops.orchestration.io_manager.output_txns import step_output, user_metadata, write_txns
 from delta_ops.transaction import CommitResult, Txn
 from delta_ops.transaction.idempotency import result_if_done
@@ -125,7 +127,8 @@ class ArrayWriter:
         try:
             if self.settings.dimension is None:
                 whole = add_encodings(dataset, self.settings.chunks)
-                write_to(whole, store, self._asset, mode="w")
+                write_to(check_values(whole, whole, self._asset), store, self._asset, mode="w")
+                validate_times(whole, open_dataset(store), self._asset)
             else:
                 RegionWriter(
                     store=store,

@@ -81,10 +81,12 @@ def _encoding(variable: Any, chunks: Mapping[str, int], dimension: str | None, f
     sizes = _chunk_sizes(variable, own, chunks, dimension, fit)
     if sizes is not None:
         own["chunks"] = sizes
-    if variable.dtype.kind in "fc" and not own.get("_FillValue"):
+    missing = own.get("_FillValue", own.get("missing_value"))
+    if missing is not None:
+        own.setdefault("_FillValue", missing)
+        own.setdefault("fill_value", missing)
+    elif variable.dtype.kind in "fc" and np.dtype(own.get("dtype", "f8")).kind in "fc":
         own.setdefault("fill_value", np.nan)
-    elif own.get("_FillValue") is not None:
-        own.setdefault("fill_value", own["_FillValue"])
     elif variable.dtype.kind in "mM" and "units" not in own:
         own |= _time_encoding(variable)
     return own

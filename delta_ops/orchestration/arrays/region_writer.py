@@ -29,6 +29,12 @@ from delta_ops.orchestration.arrays.partition_labels import (
     position_by_label,
     regions,
 )
+from delta_ops.orchestration.arrays.stored_variables import (
+    check_values,
+    encoding_text,
+    validate_times,
+    validate_variables,
+)
 
 _LABELS_IN_CHUNK = 4096
 
@@ -65,7 +71,9 @@ class RegionWriter:
         if is_new:
             self._create(labels, all_labels)
         else:
-            self._validate_variables()
+            validate_variables(
+                self.dataset, open_dataset(self.store), asset=self.labels.asset, dimension=dimension
+            )
         places = position_by_label(all_labels)
         positions = [places[each] for each in labels.tolist()]
         order = sorted(range(len(positions)), key=positions.__getitem__)
@@ -74,10 +82,15 @@ class RegionWriter:
         if len(new):
             self._append_labels(new)
             resize_dimension(self.store, dimension, len(all_labels))
+            self._validate_labels(all_labels)
         ours = self._variables_along().isel({dimension: order})
         for source, target in targets:
-            part = ours.isel({dimension: source})
-            write_to(part, self.store, self.labels.asset, region={dimension: target})
+            self._write_region(ours.isel({dimension: source}), {dimension: target})
+
+    def _write_region(self, part: Any, region: Mapping[str, slice]) -> None:
+        part = check_values(part, open_dataset(self.store), self.labels.asset)
+        write_to(part, self.store, self.labels.asset, region=region)
+        validate_times(part, open_dataset(self.store).isel(region), self.labels.asset)
 
     @property
     def _dimension(self) -> str:
@@ -134,6 +147,24 @@ class RegionWriter:
         grown = xarray.Dataset(coords={self._dimension: labels}, attrs=stored.attrs)
         write_to(grown, self.store, self.labels.asset, append_dim=self._dimension)
 
+    def _validate_labels(self, labels: Labels) -> None:
+        """Reject labels that the encoding of the dimension changes.
+
+        Raises:
+            InvalidRequestError: A label is read as another label.
+        """
+        ours, stored = _align_types(labels, self._stored_labels())
+        changed = np.flatnonzero(ours != stored)
+        if len(changed):
+            encoding = open_dataset(self.store)[self._dimension].encoding
+            raise InvalidRequestError(
+                f"asset {self.labels.asset}: the label {ours[changed[0]]} of dimension "
+                f"{self._dimension} would be read as {stored[changed[0]]}, because the table "
+                f"stores it as {encoding_text(encoding)}. Let the asset write a new table, whose "
+                "first dataset has another encoding; Dataset.drop_encoding removes it. Nothing was "
+                "written"
+            )
+
     def _validate_chunks(self, targets: Sequence[tuple[slice, slice]]) -> None:
         edges = [edge for _, target in targets for edge in (target.start, target.stop)]
         asset, dimension = self.labels.asset, self._dimension
@@ -151,106 +182,12 @@ class RegionWriter:
     def _is_along(self, variable: Any) -> bool:
         return self._dimension in variable.dims
 
-    def _validate_variables(self) -> None:
-        """Reject other variables than the table has.
-
-        Raises:
-            InvalidRequestError: A variable is missing, new, or has other values although it does
-                not have the dimension of the partitions.
-        """
-        stored, asset = open_dataset(self.store), self.labels.asset
-        ours, theirs = set(self.dataset.variables), set(stored.variables)
-        for names, problem in ((theirs - ours, "lacks"), (ours - theirs, "has the new")):
-            if names:
-                raise InvalidRequestError(
-                    f"asset {asset}: the dataset {problem} variable {', '.join(map(str, names))}; "
-                    "each partition needs the variables of the first. Let the asset write a new "
-                    "table to change them. Nothing was written"
-                )
-        for name, variable in self.dataset.variables.items():
-            other = stored.variables[name]
-            if variable.dims != other.dims:
-                raise InvalidRequestError(
-                    f"asset {asset}: variable {name} has the dimensions {variable.dims}, and in "
-                    f"the table {other.dims}; transpose the dataset. Nothing was written"
-                )
-            if _casts(variable, other):
-                raise InvalidRequestError(
-                    f"asset {asset}: variable {name} is of type {variable.dtype}, and in the table "
-                    f"{other.dtype}; convert it with Dataset.astype. Nothing was written"
-                )
-            if _rounds(variable, other):
-                raise InvalidRequestError(
-                    f"asset {asset}: variable {name} is packed in the table by "
-                    f"{_packing(other)}, which may round its values; set these in its encoding, "
-                    "or let the asset write a new table. Nothing was written"
-                )
-            if changed := _changed_attributes(variable.attrs, other.attrs):
-                raise InvalidRequestError(
-                    f"asset {asset}: variable {name} has the attribute {changed[0]}="
-                    f"{variable.attrs[changed[0]]!r}, and in the table "
-                    f"{other.attrs.get(changed[0])!r}; give each partition the attributes of the "
-                    "first, or leave them out. Nothing was written"
-                )
-            if not self._is_along(variable) and not variable.equals(other):
-                raise InvalidRequestError(
-                    f"asset {asset}: variable {name} does not have the dimension "
-                    f"{self._dimension}, and its values are not those of the table; partitions "
-                    "share it, so each needs the same values. Nothing was written"
-                )
-
 
 def open_dataset(store: DeltaStore) -> Any:
     """The group of a store as an `xarray.Dataset`, which reads values when they are needed."""
     import xarray
 
     return xarray.open_zarr(store, consolidated=False)
-
-
-def _casts(variable: Any, stored: Any) -> bool:
-    """Whether xarray would cast the numbers of a variable; a cast may lose digits.
-
-    Packed numbers are decoded to floats, so any type of float is right for them.
-    """
-    if variable.dtype.kind not in "biufc" or variable.dtype == stored.dtype:
-        return False
-    is_packed = stored.encoding.get("dtype", stored.dtype) != stored.dtype
-    return not (is_packed and variable.dtype.kind == "f")
-
-
-def _rounds(variable: Any, stored: Any) -> bool:
-    """Whether the table packs floats in another way than the encoding of a variable says."""
-    packing = _packing(stored)
-    is_packed = stored.dtype.kind == "f" and packing["dtype"].kind in "iu"
-    return is_packed and variable.dtype.kind == "f" and _packing(variable) != packing
-
-
-def _packing(variable: Any) -> dict[str, Any]:
-    encoding = {"dtype": variable.dtype, **variable.encoding}
-    found = {name: encoding.get(name) for name in ("scale_factor", "add_offset")}
-    return {"dtype": np.dtype(encoding["dtype"]), **found}
-
-
-def _changed_attributes(ours: Mapping[Any, Any], stored: Mapping[Any, Any]) -> list[Any]:
-    """Names of attributes that are new or have another value; the table would keep its own."""
-    return [
-        name
-        for name, value in ours.items()
-        if name not in stored or not _are_equal(_json_value(value), _json_value(stored[name]))
-    ]
-
-
-def _are_equal(one: Any, other: Any) -> bool:
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_are_equal, one, other))
-    return bool(one == other or (one != one and other != other))  # NaN  # noqa: PLR0124
-
-
-def _json_value(value: Any) -> Any:
-    """An attribute as JSON has it."""
-    if isinstance(value, np.ndarray | np.generic):
-        return value.tolist()
-    return list(value) if isinstance(value, tuple) else value
 
 
 def free_strings(dataset: Any) -> Any:
@@ -283,7 +220,7 @@ def write_to(dataset: Any, store: DeltaStore, asset: str, **options: Any) -> Non
     """
     try:
         dataset.to_zarr(store, consolidated=False, **options)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, OverflowError) as error:
         raise InvalidRequestError(
             f"asset {asset}: xarray cannot write the dataset ({error}). Nothing was written"
         ) from error
