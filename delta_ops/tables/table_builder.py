@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from pyspark.errors import UnsupportedOperationException
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as sf
 from pyspark.sql.types import (
     ArrayType,
     CharType,
@@ -191,7 +192,7 @@ class DeltaTableBuilder(Generic[T]):
         return self._open_table(self._spark, place.path)
 
     def _create(self, log: DeltaLog) -> None:
-        self._require_deterministic(log)
+        self._validate_generated(log)
         ddl.create_table(
             log,
             self._schema(),
@@ -203,14 +204,16 @@ class DeltaTableBuilder(Generic[T]):
             user_metadata=user_metadata_of(self._spark),
         )
 
-    def _require_deterministic(self, log: DeltaLog) -> None:
-        """Reject generated columns whose values change from call to call.
+    def _validate_generated(self, log: DeltaLog) -> None:
+        """Reject generated columns whose values change from call to call, or have another type.
+
+        delta-spark compares the types without a cast, and could not write to such a table.
 
         Raises:
             InvalidRequestError: Names the column.
         """
         generated = {
-            each.name: text
+            each.name: (text, _stored_type(each.dataType).simpleString())
             for each in self._columns
             if (text := each.metadata.get(GENERATION_EXPRESSION)) is not None
         }
@@ -218,12 +221,20 @@ class DeltaTableBuilder(Generic[T]):
             return
         inputs = [_stored_field(each) for each in self._columns if each.name not in generated]
         empty = self._spark.createDataFrame([], StructType(inputs))
-        for name, text in generated.items():
-            if why_unusable(text, empty) == UNSTABLE:
+        for name, (text, data_type) in generated.items():
+            obstacle = why_unusable(text, empty)
+            if obstacle == UNSTABLE:
                 raise InvalidRequestError(
                     f"{log.uri}: column {name} is generated ({text}), but {UNSTABLE}; use an "
                     "expression that gives the same value for the same row",
                     "UNSUPPORTED_EXPRESSION_GENERATED_COLUMN",
+                )
+            made = None if obstacle else empty.select(sf.expr(text)).schema[0].dataType
+            if made is not None and made.simpleString() != data_type:
+                raise InvalidRequestError(
+                    f"{log.uri}: column {name} has the type {data_type}, but is generated ({text}) "
+                    f"as {made.simpleString()}; write CAST(... AS {data_type})",
+                    "DELTA_GENERATED_COLUMNS_EXPR_TYPE_MISMATCH",
                 )
 
     def _require_location(self, known: str, given: str) -> None:

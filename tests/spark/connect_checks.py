@@ -43,6 +43,7 @@ from tests.arrow import foreign_table
 from tests.arrow.foreign_table import data_file, inline_vector, stored_vector
 from tests.arrow.test_names_in_double_quotes import ROWS
 from tests.spark.frames import files_under, rows_of
+from tests.spark.sql.test_spark_sql import HOSTILE
 from tests.spark.test_spark_argument_values import QUOTED_DEFAULTS, create_with_defaults
 from tests.spark.test_spark_double_quotes import CALLS as CALLS_IN_QUOTES
 from tests.support.servers.connectors import (
@@ -450,6 +451,53 @@ def test_statements_of_sql_know_paths(remote: SparkSession, tmp_path: Path) -> N
     finally:
         ds.unregister(remote)
     assert type(remote).sql.__module__.startswith("pyspark")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("directory", ["a'; DROP TABLE x; --", "a`b", "a b /* c */", 'ä"$'])
+def test_values_and_paths_never_change_the_statement(
+    remote: SparkSession, tmp_path: Path, directory: str
+) -> None:
+    place = tmp_path / directory
+    name = "delta.`{}`".format(str(place).replace("`", "``"))
+    ds.register(remote)
+    try:
+        remote.sql(f"CREATE TABLE {name} (id BIGINT, name STRING) USING delta")
+        remote.sql(f"INSERT INTO {name} VALUES (1, 'a'), (2, :v)", args={"v": HOSTILE[0]})
+        for value in HOSTILE[1:]:
+            deleted = remote.sql(f"DELETE FROM {name} WHERE name = ? -- ?", args=[value])
+            assert deleted.collect() == [(0,)]
+            query = f"SELECT count(*) FROM {name} WHERE name = :v"
+            assert remote.sql(query, args={"v": value}).collect() == [(0,)]
+        for value in HOSTILE:
+            remote.sql(f"UPDATE {name} SET name = :v /* :v */ WHERE id = 1", args={"v": value})
+            assert rows(da.to_table(place, predicate="id = 1"))[0]["name"] == value
+        merge = f"MERGE INTO {name} t USING (SELECT :v AS v) s ON t.name = s.v"
+        merged = remote.sql(f"{merge} WHEN MATCHED THEN DELETE", args={"v": HOSTILE[0]})
+        assert [row["num_deleted_rows"] for row in merged.collect()] == [1]
+    finally:
+        ds.unregister(remote)
+    assert [row["id"] for row in rows(da.to_table(place))] == [1]
+
+
+@pytest.mark.full
+def test_streams_know_paths_and_no_names_of_the_catalog(
+    remote: SparkSession, tmp_path: Path
+) -> None:
+    da.write(tmp_path / "source", pa.table({"n": [1, 2]}))
+    ds.register(remote)
+    try:
+        stream = remote.readStream.table(f"delta.`{tmp_path}/source`")
+        writer = stream.writeStream.format("delta").trigger(availableNow=True)
+        writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+        with pytest.raises(InvalidRequestError, match="Spark Connect has no names"):
+            writer.toTable("target")
+        writer.toTable(f"delta.`{tmp_path}/target`").awaitTermination()
+        with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
+            _ = remote.readStream.table("target").schema
+    finally:
+        ds.unregister(remote)
+    assert rows(da.to_table(tmp_path / "target")) == [{"n": 1}, {"n": 2}]
 
 
 @pytest.mark.full

@@ -191,6 +191,20 @@ def location_of_parts(spark: SparkSession, parts: Sequence[str]) -> str | None:
     return plain_path(entry.location) if entry is not None and entry.is_delta else None
 
 
+def path_of_entry(spark: SparkSession, entry: Any) -> str | None:
+    """The path of a Delta table that a query reads; None if the entry has no path.
+
+    Args:
+        entry: Spark's entry of the table, of the catalog or of a path in a query.
+    """
+    session: Any = spark
+    storage = entry.storage()
+    if storage.locationUri().isDefined():
+        return plain_path(_text_of(session._jvm, storage.locationUri().get()))
+    path = storage.properties().get("path")
+    return path.get() if path.isDefined() else None
+
+
 def _entry_of_name(spark: SparkSession, name: tuple[str | None, str]) -> _Entry | None:
     """The entry that a name in a statement means: a temporary view, or a table."""
     session: Any = spark

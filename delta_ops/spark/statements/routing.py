@@ -44,7 +44,7 @@ from delta_ops.spark.statements.row_ids import (
     refusal_of_row_ids,
 )
 from delta_ops.spark.statements.table_changes import ChangesAt, may_read_changes, pin_changes
-from delta_ops.spark.statements.targets import path_in_name, path_of_target
+from delta_ops.spark.statements.targets import path_in_name, path_of_target, path_of_view
 from delta_ops.spark.statements.time_travel import Travel, may_travel, pin_versions
 from delta_ops.spark.versions import is_connect
 
@@ -253,6 +253,8 @@ def _find(
     place = _new_place(spark, statement)
     converted = _path_to_convert(statement)
     path = converted or (place.path if place else path_of_target(spark, statement.target))
+    if path is None and isinstance(statement, nodes.Delete | nodes.Update | nodes.MergeInto):
+        path = path_of_view(spark, statement.target)
     if path is None or not _accepts(spark, statement, bound.text):
         return None
     if bound.refusal is not None:

@@ -40,7 +40,7 @@ def _refresh_name(routed: Routed, table: Table) -> None:
     if routed.place is not None or isinstance(routed.statement, _KEEPS_COLUMNS):
         return
     place = find_place(routed.spark, routed.statement.target.parts)
-    if place is not None:
+    if place is not None and place.path == routed.path:  # not so for a view of the table
         copy_columns(routed.spark, place, ds.read(routed.spark, table.log).schema)
 
 

@@ -121,18 +121,74 @@ def test_a_second_clone_does_nothing_on_request(delta: SparkSession) -> None:
     [
         ("a INT, b DOUBLE GENERATED ALWAYS AS (rand())", "UNSUPPORTED_EXPRESSION_GENERATED_COLUMN"),
         (
+            "a INT, b BIGINT GENERATED ALWAYS AS (a + 1)",
+            "DELTA_GENERATED_COLUMNS_EXPR_TYPE_MISMATCH",
+        ),
+        (
             "a INT, b BIGINT GENERATED ALWAYS AS IDENTITY",
             "DELTA_IDENTITY_COLUMNS_PARTITION_NOT_SUPPORTED",
         ),
     ],
 )
-def test_values_of_chance_are_no_columns_of_a_layout(
+def test_a_generated_column_needs_stable_values_of_its_type(
     delta: SparkSession, definition: str, condition: str
 ) -> None:
     with pytest.raises(AnalysisException) as error:
         delta.sql(f"CREATE TABLE u ({definition}) USING delta PARTITIONED BY (b)")
     assert condition in str(error.value)
     assert not delta.catalog.tableExists("u")
+
+
+@pytest.mark.parametrize("source", ["shop.t", "delta.`{place}`"])
+def test_rows_change_through_a_view_of_the_whole_table(
+    delta: SparkSession, place: Path, source: str
+) -> None:
+    delta.sql(f"CREATE TEMPORARY VIEW t AS SELECT * FROM {source.format(place=place)}")
+    delta.sql("CREATE TABLE u USING delta AS SELECT 0 AS other")
+    delta.sql("CREATE TEMPORARY VIEW u AS SELECT * FROM t")
+    assert found(delta.sql("UPDATE u SET p = 'view' WHERE u.id = 1")) == [(1,)]
+    assert found(delta.sql("DELETE FROM t WHERE t.p = 'view'")) == [(1,)]
+    delta.sql(
+        "MERGE WITH SCHEMA EVOLUTION INTO u USING (SELECT 77 AS id, 'n' AS late) s ON u.id = s.id "
+        "WHEN NOT MATCHED THEN INSERT *"
+    )
+    assert found(delta.table("shop.t").select("id", "p", "late")) == [(77, None, "n")]
+    assert delta.table("shop.u").columns == ["other"]
+    with pytest.raises(AnalysisException, match="u is a view with other rows or columns"):
+        delta.sql("DELETE FROM u")  # a view keeps the columns of its beginning
+    delta.sql("CREATE TEMPORARY VIEW before AS SELECT * FROM shop.t VERSION AS OF 1")
+    with pytest.raises(AnalysisException, match="@v1"):
+        delta.sql("DELETE FROM before")
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT * FROM shop.t WHERE id > 0",
+        "SELECT id, s, concat(p, '') AS p FROM shop.t",
+        "SELECT s, id, p FROM shop.t",
+        "SELECT id AS p, s, p AS id FROM shop.t",
+        "SELECT * FROM shop.t LIMIT 1",
+        "SELECT id, s, p FROM shop.t JOIN (SELECT 1 AS one)",
+    ],
+)
+def test_rows_do_not_change_through_another_view(
+    delta: SparkSession, place: Path, query: str
+) -> None:
+    version = DeltaLog(place).snapshot().version
+    delta.sql(f"CREATE TEMPORARY VIEW v AS {query}")
+    for statement in ("DELETE FROM v", "UPDATE v SET p = 'x'"):
+        with pytest.raises(AnalysisException, match="v is a view with other rows or columns"):
+            delta.sql(statement)
+    assert DeltaLog(place).snapshot().version == version
+
+
+def test_rows_change_through_a_view_of_a_table_with_char(delta: SparkSession) -> None:
+    delta.sql("CREATE TABLE c (id INT, p CHAR(3)) USING delta PARTITIONED BY (p)")
+    delta.sql("INSERT INTO c VALUES (1, 'x'), (2, 'y')")
+    delta.sql("CREATE TEMPORARY VIEW v AS SELECT * FROM c")
+    assert found(delta.sql("DELETE FROM v WHERE p = 'x'")) == [(1,)]
+    assert found(delta.table("v")) == [(2, "y  ")]
 
 
 def test_a_column_may_be_generated_from_a_varchar(delta: SparkSession) -> None:
