@@ -203,9 +203,10 @@ def _rules(table: str) -> Rules:
         if isinstance(source, pa.JsonType):
             convert = leaf(source.storage_type, target, path)
             return lambda array: convert(array.storage)
-        kinds = _kind(source), _kind(target)
-        if source.equals(target) and kinds in _CASTS:
-            return lambda array: array
+        is_same, kind = source.equals(target), _kind(source)
+        kinds = kind, kind if is_same else _kind(target)
+        if is_same and kinds in _CASTS:
+            return _keep
         misfit = f"{table}: column {path!r} is {target} in the table and {source} in the data"
         if pa.types.is_null(target):
             raise InvalidRequestError(
@@ -259,6 +260,10 @@ def _widen(values: pa.Array) -> pa.Array:
         return values.cast(pa.float32())
     if pt.is_decimal32(values.type) or pt.is_decimal64(values.type):
         return values.cast(pa.decimal128(values.type.precision, values.type.scale))
+    return values
+
+
+def _keep(values: pa.Array) -> pa.Array:
     return values
 
 

@@ -353,6 +353,8 @@ def test_a_hint_that_a_dead_writer_left_behind_is_mended(tmp_path: Path) -> None
     [
         pytest.param([1.0, 5.0], 5.0, id="numbers have a maximum"),
         pytest.param([1.0, float("nan")], None, id="with NaN there is none"),
+        pytest.param([float("inf"), float("nan")], None, id="nor with NaN beside infinity"),
+        pytest.param([1e308, 1e308, -float("inf")], 1e308, id="a sum that is NaN says nothing"),
     ],
 )
 def test_the_maximum_of_a_float_column(

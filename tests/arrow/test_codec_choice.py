@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -135,6 +136,29 @@ def test_the_paths_of_leaves_are_those_of_the_footer() -> None:
     stored = pq.read_metadata(pa.BufferReader(content.getvalue())).schema
     paths = [path for each in schema for path in leaf_paths(each.name, each.type)]
     assert paths == [stored.column(i).path for i in range(len(stored))]
+
+
+@pytest.mark.parametrize(
+    ("num_rows", "most_bytes"),
+    [
+        pytest.param(2_000, 2 * 256 * 8, id="few rows, whose compression takes little time"),
+        pytest.param(ROWS, 2 * 2_048 * 8, id="many rows"),
+    ],
+)
+def test_a_sample_of_a_column_is_compressed(
+    num_rows: int, most_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compressed: list[int] = []
+    compress = pa.compress
+
+    def counting(content: bytes, **options: Any) -> Any:
+        compressed.append(len(content))
+        return compress(content, **options)
+
+    monkeypatch.setattr(pa, "compress", counting)
+    measured = numbers().select(["measured.value", "rounded"]).slice(0, num_rows)
+    assert find_incompressible(measured, range(2), "zstd") == [0]
+    assert compressed == [most_bytes] * 2
 
 
 def test_a_file_without_rows_is_judged() -> None:

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain, islice
+from math import isnan
 from typing import IO, Any
 
 import pyarrow as pa
@@ -424,6 +425,10 @@ def _float_columns(
 def _has_nan(column: pa.ChunkedArray, places: tuple[int, ...]) -> bool:
     """Return whether there is NaN in a column, or in the struct field at these positions."""
     values = pc.struct_field(column, places) if places else column
+    total = pc.sum(values).as_py()
+    if total is None or not isnan(total):
+        return False
+    # Numbers may add up to infinity, and infinities of both signs to NaN.
     return bool(pc.any(pc.is_nan(values), min_count=0).as_py())
 
 

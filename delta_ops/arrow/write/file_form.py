@@ -54,8 +54,9 @@ _MOST_REPEATED = 0.95
 """If the share of distinct values in a sample is this high, a dictionary does not pay."""
 _RUNS = 16
 """Number of runs of rows that make up the sample of a column of variable size."""
-_COMPRESSED_ROWS = 2048
-"""Rows of a sample at the beginning, and as many in the middle."""
+_COMPRESSED_ROWS, _FEW_COMPRESSED_ROWS = 2048, 256
+"""Rows of a sample at the beginning, and as many in the middle; in files of less than `MANY_ROWS`,
+the larger sample would take longer than the compression that it saves."""
 _HARDLY_SMALLER = 0.9
 """If compression leaves this share of a sample's size, it does not pay."""
 _LEAST_BITS = 32
@@ -208,10 +209,12 @@ def choose_dictionaries(rows: pa.Table) -> list[int]:
     def paying(column: pa.ChunkedArray) -> list[bool]:
         if is_encoded(column.type):
             return [True]
+        pays = [_repeats(leaf) for leaf in _leaves(column.slice(0, num_sampled))]
+        if all(pays):
+            return pays
         is_fixed = pt.is_primitive(column.type)
         spread = column.take(places) if is_fixed else _spread_runs(column, num_sampled)
-        samples = zip(_leaves(spread), _leaves(column.slice(0, num_sampled)), strict=True)
-        return [any(map(_repeats, of_leaf)) for of_leaf in samples]
+        return [known or _repeats(leaf) for known, leaf in zip(pays, _leaves(spread), strict=True)]
 
     leaves = chain.from_iterable(map(paying, rows.columns))
     return [i for i, pays in enumerate(leaves) if pays]
@@ -225,7 +228,7 @@ def _spread_runs(column: pa.ChunkedArray, num_sampled: int) -> pa.ChunkedArray:
 
 
 def _repeats(values: pa.ChunkedArray) -> bool:
-    present = values.drop_null()
+    present = values.drop_null() if values.null_count else values
     return not len(present) or len(pc.unique(present)) < _MOST_REPEATED * len(present)
 
 
@@ -241,25 +244,29 @@ def find_incompressible(rows: pa.Table, places: Iterable[int], codec: str) -> li
         The positions of these leaves.
     """
     wanted = {*places}
+    length = _FEW_COMPRESSED_ROWS if len(rows) < MANY_ROWS else _COMPRESSED_ROWS
     found, first = [], 0
     for column in rows.columns:
         leaves = range(first, first := first + _num_leaves(column.type))
         if wanted.isdisjoint(leaves):
             continue
-        slices = (column.slice(start, _COMPRESSED_ROWS) for start in (0, len(column) // 2))
+        slices = (column.slice(start, length) for start in (0, len(column) // 2))
         samples = zip(leaves, *map(_leaves, slices), strict=True)
         found += [
-            i for i, *of_leaf in samples if i in wanted and _are_incompressible(of_leaf, codec)
+            i
+            for i, *of_leaf in samples
+            if i in wanted and _are_incompressible(of_leaf, codec, length)
         ]
     return found
 
 
-def _are_incompressible(samples: Sequence[pa.ChunkedArray], codec: str) -> bool:
+def _are_incompressible(samples: Sequence[pa.ChunkedArray], codec: str, length: int) -> bool:
     data_type = samples[0].type
     if not pt.is_primitive(data_type) or data_type.bit_width < _LEAST_BITS:
         return False
-    few = (each.slice(0, _COMPRESSED_ROWS) for each in samples)
-    chunks = [chunk for each in few for chunk in each.drop_null().chunks]
+    few = (each.slice(0, length) for each in samples)
+    present = (each.drop_null() if each.null_count else each for each in few)
+    chunks = [chunk for each in present for chunk in each.chunks]
     values = pa.concat_arrays(chunks or [pa.nulls(0, data_type)])
     as_bytes = values.view(pa.int64() if data_type.bit_width > _LEAST_BITS else pa.int32())
     content = numpy_of(as_bytes).tobytes()
