@@ -80,7 +80,9 @@ def run(python: Path, arguments: argparse.Namespace, folder: str) -> dict[str, A
         text=True,
         env=os.environ | {"PYSPARK_PYTHON": str(python), "PYTHONPATH": str(Path.cwd())},
     )
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    figures = done.stdout.splitlines()[-1]
+    print(figures, file=sys.stderr, flush=True)  # they stay if a later version fails
+    found: dict[str, Any] = json.loads(figures)
     return found
 
 

@@ -29,6 +29,7 @@ import delta_ops.spark as ds
 from delta_ops import DeltaLog
 from delta_ops.errors import StorageError
 from delta_ops.maintenance import optimize
+from delta_ops.spark.versions import frame_of_arrow
 from delta_ops.transaction.merge import Merge
 from tests.spark.cluster_program import session_builder
 
@@ -78,7 +79,7 @@ def change(spark: SparkSession, command: str, table: Path) -> None:
     elif command == "update":
         ds.update(spark, table, {"v": "v + 1", "name": "upper(name)"}, CONDITION)
     elif command in MERGES:
-        source = spark.createDataFrame(SOURCE)
+        source = frame_of_arrow(spark, SOURCE)
         if command == "sync":
             source = source.repartition(3)
         MERGES[command](ds.merge(table, source, ON_ID)).execute()
