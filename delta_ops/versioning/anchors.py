@@ -51,6 +51,7 @@ def create_anchor(table: TableOrPlace, ref: str, *, clock: Clock = system_clock)
 
     Raises:
         InvalidRequestError: The text is not a ref.
+        TableNotFoundError: There is no table here.
         VersionNotFoundError: There is no such ref, or its version cannot be read.
         LogCorruptError: The log, or the journal of refs, is damaged.
         UnsupportedFeatureError: A later version of delta_ops wrote the refs of the table.

@@ -50,6 +50,7 @@ def diff_branch(table: TableOrPlace, branch: str) -> BranchDiff:
     """Compare a branch with its base version: what a publication would commit.
 
     Raises:
+        TableNotFoundError: There is no table here.
         VersionNotFoundError: There is no such branch, or its base version cannot be read.
         LogCorruptError: The journal of refs, or a log, is damaged.
         UnsupportedFeatureError: A later version of delta_ops wrote the refs of the table.

@@ -26,6 +26,7 @@ from delta_ops.log.refs.refs import (
     refs_journal,
     time_by,
     validate_ref_name,
+    validate_table_exists,
 )
 from delta_ops.option_words import option
 from delta_ops.transaction.branch_rules import validate_branchable
@@ -120,6 +121,7 @@ def open_branch(table: TableOrPlace, name: str) -> DeltaLog:
     """Open a branch: a handle that every read, write and change accepts as the table.
 
     Raises:
+        TableNotFoundError: There is no table here.
         VersionNotFoundError: There is no such branch, or its base version cannot be read.
         LogCorruptError: The journal of refs, or the log, is damaged.
         UnsupportedFeatureError: A later version of delta_ops wrote the refs of the table.
@@ -177,6 +179,7 @@ def delete_branch(
         clock: Milliseconds since the Unix epoch.
 
     Raises:
+        TableNotFoundError: There is no table here.
         InvalidRequestError: There is no such branch.
         UnsupportedFeatureError: A later version of delta_ops wrote the refs of the table.
         StorageError: The store failed. The branch may be deleted; list the branches.
@@ -194,7 +197,7 @@ def delete_branch(
     deleted: list[Branch] = []
 
     def decide(refs: Refs) -> Change[Refs] | None:
-        deleted[:] = [existing_branch(refs, name, log.uri)]
+        deleted[:] = [existing_branch(refs, name, log)]
         state = drop_branch(refs, *deleted)
         return None if dry_run else Change(state=state, text=f"delete branch {name}")
 
@@ -208,6 +211,7 @@ def rename_branch(
     """Rename a branch; open handles of the branch stay valid.
 
     Raises:
+        TableNotFoundError: There is no table here.
         InvalidRequestError: There is no such branch, or the new name is invalid or taken.
         UnsupportedFeatureError: A later version of delta_ops wrote the refs of the table.
         StorageError: The store failed. The branch may be renamed; list the branches.
@@ -222,7 +226,7 @@ def rename_branch(
     log = log_of(table)
 
     def decide(refs: Refs) -> Change[Refs]:
-        branch = existing_branch(refs, name, log.uri)
+        branch = existing_branch(refs, name, log)
         _validate_free(refs, new_name, log.uri)
         renamed = replace(branch, name=new_name)  # a rebase takes the name at its end
         return Change(state=put_branch(refs, renamed), text=f"rename branch {name} to {new_name}")
@@ -233,16 +237,18 @@ def rename_branch(
     return renamed
 
 
-def existing_branch(refs: Refs, name: str, table: str) -> Branch:
+def existing_branch(refs: Refs, name: str, log: DeltaLog) -> Branch:
     """The branch of a name.
 
     Raises:
+        TableNotFoundError: There is no table here.
         InvalidRequestError: There is no such branch.
     """
     branch = branch_named(refs, name)
     if branch is None:
+        validate_table_exists(log.storage)
         raise InvalidRequestError(
-            f"{table}: there is no branch {name!r}; {option('list_branches')} shows the names"
+            f"{log.uri}: there is no branch {name!r}; {option('list_branches')} shows the names"
         )
     return branch
 

@@ -116,6 +116,7 @@ def publish(
         InvalidRequestError: The branch is at another version than expected, or its commits cannot
             be one commit: it has several commits and the change data feed is on, or it has
             replaced the table. Or the branch has expired and lost files.
+        TableNotFoundError: There is no table here.
         VersionNotFoundError: There is no such branch, or its base version cannot be read.
         CommitStateUnknownError: The store did not report whether the commit exists. Repeat the
             call.

@@ -85,6 +85,7 @@ def rebase_branch(
             commits. The branch stays as it was.
         InvalidRequestError: The branch was published, or its commits cannot be one commit, see
             `publish`.
+        TableNotFoundError: There is no table here.
         VersionNotFoundError: There is no such branch, or its base version cannot be read.
         TableBusyError: A publication of the branch has begun.
         TableReplacedError: The table or the branch was deleted.

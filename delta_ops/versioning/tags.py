@@ -23,6 +23,7 @@ from delta_ops.log.refs.refs import (
     refs_journal,
     time_by,
     validate_ref_name,
+    validate_table_exists,
 )
 from delta_ops.option_words import option
 from delta_ops.versioning.version_to_keep import VersionToKeep
@@ -95,6 +96,7 @@ def delete_tag(
         clock: Milliseconds since the Unix epoch.
 
     Raises:
+        TableNotFoundError: There is no table here.
         InvalidRequestError: There is no such tag.
         UnsupportedFeatureError: A later version of delta_ops wrote the refs of the table.
         StorageError: The store failed. The tag may be deleted; list the tags.
@@ -113,6 +115,7 @@ def delete_tag(
 
     def decide(refs: Refs) -> Change[Refs] | None:
         if name not in refs.tags:
+            validate_table_exists(log.storage)
             raise InvalidRequestError(
                 f"{log.uri}: there is no tag {name!r}; {option('list_tags')} shows the names"
             )

@@ -21,6 +21,7 @@ from delta_ops.errors import (
     InvalidRequestError,
     LogCorruptError,
     TableBusyError,
+    TableNotFoundError,
     TableReplacedError,
     VersionNotFoundError,
 )
@@ -31,11 +32,16 @@ from delta_ops.maintenance.vacuum.candidates import VacuumMode
 from delta_ops.storage import open_storage
 from delta_ops.versioning import (
     Branch,
+    create_anchor,
     create_branch,
     create_tag,
     delete_branch,
+    delete_tag,
+    diff_branch,
     list_branches,
     open_branch,
+    publish,
+    rebase_branch,
     rename_branch,
 )
 from tests.maintenance.aged_tables import Table, overwritten
@@ -300,7 +306,7 @@ def test_a_wrong_clock_of_the_machine_ends_no_branch(
     assert [branch.name for branch in list_branches(table.log)] == ["x"]
 
 
-@pytest.mark.parametrize("name", ["", "a..b", "/a", "-a", "a b", "a.lock", "a:b", "x" * 201])
+@pytest.mark.parametrize("name", ["", "a..b", "/a", "-a", "a b", "a.lock", "a.", "a:b", "x" * 201])
 def test_a_bad_name_is_rejected_before_anything_is_written(table: Table, name: str) -> None:
     create_branch(table.log, "x")
     before = table.files()
@@ -634,3 +640,28 @@ def test_the_log_of_a_branch_is_in_no_directory_that_other_engines_delete(table:
     assert log.log_directory == branch_log_directory(branch.id)
     assert log.log_directory.startswith("_delta_ops/")
     assert "_delta_log" not in log.log_directory
+
+
+# --- a location without a table ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        pytest.param(lambda place: open_branch(place, "x"), id="open a branch"),
+        pytest.param(lambda place: publish(place, "x"), id="publish"),
+        pytest.param(lambda place: rebase_branch(place, "x"), id="rebase"),
+        pytest.param(lambda place: diff_branch(place, "x"), id="compare"),
+        pytest.param(lambda place: rename_branch(place, "x", "y"), id="rename"),
+        pytest.param(lambda place: delete_branch(place, "x"), id="delete a branch"),
+        pytest.param(lambda place: delete_tag(place, "x"), id="delete a tag"),
+        pytest.param(lambda place: create_anchor(place, "tag:x"), id="anchor a tag"),
+        pytest.param(lambda place: da.to_table(place, ref="tag:x"), id="read a tag"),
+    ],
+)
+def test_a_misspelt_location_is_named_rather_than_the_ref(
+    tmp_path: Path, call: Callable[[Path], object]
+) -> None:
+    with pytest.raises(TableNotFoundError, match="ordres is not a Delta table"):
+        call(tmp_path / "ordres")
+    assert not (tmp_path / "ordres").exists()

@@ -19,7 +19,7 @@ from __future__ import annotations
 import re
 
 from delta_ops.errors import TableReplacedError, VersionNotFoundError
-from delta_ops.log.refs.refs import Branch, Refs, refs_journal
+from delta_ops.log.refs.refs import Branch, Refs, refs_journal, validate_table_exists
 from delta_ops.option_words import option
 from delta_ops.storage import Storage
 from delta_ops.storage.paths import OWN_DIRECTORY
@@ -56,11 +56,13 @@ def find_branch(storage: Storage, name: str) -> Branch:
     """Find a branch by its name.
 
     Raises:
+        TableNotFoundError: There is no table here.
         VersionNotFoundError: There is no such branch.
         LogCorruptError, UnsupportedFeatureError, StorageError: As `Journal.load`.
     """
     branch = branch_named(refs_journal(storage).load().state, name)
     if branch is None:
+        validate_table_exists(storage)
         raise VersionNotFoundError(
             storage.uri,
             f"branch {name}",

@@ -49,6 +49,7 @@ RefKind = Literal["tag", "branch", "session"]
 _NAME = re.compile(r"[A-Za-z0-9_+](?:[A-Za-z0-9._+/-]*[A-Za-z0-9_+-])?")
 _KINDS: dict[str, RefKind] = {"tag:": "tag", "branch:": "branch", "session:": "session"}
 _MOST_CHARACTERS = 200
+_MAIN_LOG = "_delta_log"
 _LONGEST_DELETION_MS = 7 * DAY_MS
 """A deletion that was announced longer ago counts as killed."""
 _RENEW_AFTER_MS = DAY_MS
@@ -298,9 +299,22 @@ def load_refs(storage: Storage, log_directory: str, timestamp: str | date | None
     """
     journal = refs_journal(storage)
     entry = journal.load() if timestamp is None else journal.load_at(timestamp_ms(timestamp))
-    if entry.number == 0 and list_log(storage, log_directory).latest_version is None:
-        raise TableNotFoundError(storage.uri)
+    if entry.number == 0:
+        validate_table_exists(storage, log_directory)
     return entry.state
+
+
+def validate_table_exists(storage: Storage, log_directory: str = _MAIN_LOG) -> None:
+    """Reject a location without a table; it may be misspelt.
+
+    Called only where a table has no refs, or not the wanted ref.
+
+    Raises:
+        TableNotFoundError: There is no commit and no checkpoint.
+        StorageError: The store failed.
+    """
+    if list_log(storage, log_directory).latest_version is None:
+        raise TableNotFoundError(storage.uri)
 
 
 def create_format_file(storage: Storage) -> None:
@@ -352,9 +366,9 @@ def validate_ref_name(name: str, kind: RefKind | Literal["table"] = "tag") -> No
     )
     if not is_valid:
         raise InvalidRequestError(
-            f"{name!r} cannot name a {kind}; give at most {_MOST_CHARACTERS} of the characters "
-            "A-Z, a-z, 0-9 and . _ + / -, begin with a letter, a digit, _ or +, and use no .., // "
-            "or /."
+            f"{name[:50]!r} cannot name a {kind}; give at most {_MOST_CHARACTERS} of the "
+            "characters A-Z, a-z, 0-9 and . _ + / -, begin with a letter, a digit, _ or +, use no "
+            ".., // or /., and end with neither . nor / nor .lock"
         )
 
 
@@ -378,12 +392,14 @@ def find_tag(storage: Storage, name: str) -> Tag:
     """Find a tag by its name.
 
     Raises:
+        TableNotFoundError: There is no table here.
         VersionNotFoundError: There is no such tag.
         LogCorruptError, UnsupportedFeatureError, StorageError: As `Journal.load`.
     """
     refs = refs_journal(storage).load().state
     if name in refs.tags:
         return refs.tags[name]
+    validate_table_exists(storage)
     reason = "it was deleted" if name in refs.deleted_tags else "there is no such tag"
     raise VersionNotFoundError(
         storage.uri, f"tag {name}", f"{reason}; {option('list_tags')} shows the names"

@@ -22,7 +22,12 @@ from typing import Any
 import dagster as dg
 
 from delta_ops.arguments import validate_arguments
-from delta_ops.errors import DeltaOpsError, InvalidRequestError, VersionNotFoundError
+from delta_ops.errors import (
+    DeltaOpsError,
+    InvalidRequestError,
+    TableNotFoundError,
+    VersionNotFoundError,
+)
 from delta_ops.log import DeltaLog
 from delta_ops.log.commit_file import Commit, read_commit_if_there
 from delta_ops.log.refs.branches import branch_log_directory, find_branch
@@ -257,7 +262,7 @@ class _Publication:
             return CommitResult(version=None, already_committed=True, attempts=0)
         try:
             branch = find_branch(log.storage, staged.branch)
-        except VersionNotFoundError:
+        except (TableNotFoundError, VersionNotFoundError):
             branch = None
         if branch is None or branch.id != staged.branch_id:
             return self._find_earlier(log, staged)
@@ -350,7 +355,7 @@ def _read_metadata(log: DeltaLog, staged: StagedRows) -> Mapping[str, Any]:
     assert staged.branch is not None
     try:
         branch = find_branch(log.storage, staged.branch)
-    except VersionNotFoundError:
+    except (TableNotFoundError, VersionNotFoundError):
         return {BRANCH: staged.branch}
     metadata = branch_metadata(log, branch, staged.branch_version)
     return {BRANCH: metadata[BRANCH], READ_BRANCH: metadata[READ_BRANCH]}
