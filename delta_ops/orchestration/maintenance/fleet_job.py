@@ -169,7 +169,8 @@ def build_fleet_maintenance_job(
         >>> job.execute_in_process(run_config=fleet_config(["lake"], dry_run=True)).success
         True
     """
-    validate_arguments(build_fleet_maintenance_job, locals())
+    checked = {"root": root, "policy": policy, "policies": policies, "assets": assets}
+    validate_arguments(build_fleet_maintenance_job, checked)
     fleet = _Fleet(
         root=root,
         storage_options=dict(storage_options or {}),
