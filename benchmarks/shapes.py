@@ -103,6 +103,8 @@ for first in range(0, len(files), size):
         if held:
             writer.write_table(pa.concat_tables(held))
 """
+LAST_COMMITS = "last 10 of 3,000 commits"
+FEED_OF_DELETES = "change feed of 50 deletes"
 OLD_S = 1_000_000_000
 DEFAULT_TARGET = 128 << 20
 """The default of delta_ops; deltalake has 100 MB."""
@@ -185,6 +187,7 @@ def shapes() -> Iterator[Shape]:
         yield compact_shape(f"compact 1,000 files to {label}", plain_rows, 1_000, target)
     yield read_shape("read 1,000 files", plain_rows, 1_000)
     yield write_shape("write 10,000,000 rows", plain_rows)
+    yield from repeated_shapes()
     yield Shape(
         name="vacuum dry run of 200,000 dead files",
         rows=lambda scale: partitioned_rows(int(200 * scale), 1),
@@ -193,6 +196,26 @@ def shapes() -> Iterator[Shape]:
         ours=Side(OURS, "vacuum(table, dry_run=True)"),
         peer=Side(PEER, "DeltaTable(table).vacuum(full=True, dry_run=True)"),
     )
+
+
+def repeated_shapes() -> Iterator[Shape]:
+    """Short reads of the log, after a first call that imports what they need."""
+    both = (
+        (LAST_COMMITS, "list(DeltaLog(table).history(limit=10))", "DeltaTable(table).history(10)"),
+        (
+            FEED_OF_DELETES,
+            "da.read_changes(table, 1).read_all()",
+            "pa.table(DeltaTable(table).load_cdf(starting_version=1))",
+        ),
+    )
+    for name, ours, peer in both:
+        yield Shape(
+            name=name,
+            rows=lambda scale: plain_rows(scale / 100),
+            commits=1,
+            ours=Side(f"{OURS}from delta_ops import DeltaLog\n{ours}", ours),
+            peer=Side(f"{PEER}\n{peer}", peer),
+        )
 
 
 LOOP = """
@@ -300,6 +323,15 @@ def make_table(root: Path, shape: Shape, rows: pa.Table) -> None:
     if not shape.commits:
         return
     by = [shape.partition_by] if shape.partition_by else None
+    if shape.name == LAST_COMMITS:
+        for number in range(3_000):
+            da.write(root, rows.slice(number, 1))
+        return
+    if shape.name == FEED_OF_DELETES:
+        da.write(root, rows, configuration={"delta.enableChangeDataFeed": "true"})
+        for number in range(50):
+            da.delete(root, f"n = {number}")
+        return
     if "vacuum" in shape.name:
         da.write(root, rows, partition_by=by)
         for folder in root.glob("p=*"):
