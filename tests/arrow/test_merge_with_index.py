@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
+from delta_ops.log.version.indexes.run_file import OpenRun
 from delta_ops.maintenance import create_index, drop_index
 from delta_ops.storage import open_storage
 from tests.support.counting_storage import CountingStorage
@@ -77,6 +79,20 @@ def test_many_keys_use_the_index_too(table: Path) -> None:
     keys = [15, 17, *range(2000, 2300)]
     assert len(opened_files(table, lambda log: upsert(log, source_of(keys)))) == 1
     assert da.count_rows(table) == FILES * 11 + 300
+
+
+def test_an_upsert_reads_the_index_once(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    read_entries = OpenRun.read_entries
+
+    def note(run: OpenRun, groups: Sequence[int]) -> Iterator[pa.Table]:
+        read.append(run.run.file.path)
+        return read_entries(run, groups)
+
+    monkeypatch.setattr(OpenRun, "read_entries", note)
+    keys: list[int | None] = [*range(5, 90, 10)]
+    assert len(opened_files(table, lambda log: upsert(log, source_of(keys)))) == 9
+    assert len(read) == 1
 
 
 @pytest.mark.full

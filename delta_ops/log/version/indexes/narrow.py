@@ -135,17 +135,14 @@ def narrow(
         return None
     try:
         indexes = _Indexes(version, partition_time_zone)
-        parts = [indexes.condition_of_keys(each) for each in keys]
-        if resolved is not None:
-            parts.append(indexes.condition_of(resolved))
     except DeltaOpsError as error:  # the listing failed
         problem = f"The indexes of the table cannot be read ({_reason(error)}), so none is used."
         return Narrowed(adds=adds, used={}, problems=(problem,))
-    served = [each for each in parts if each is not None]
-    if not served:
-        return Narrowed(adds=adds, used={}, problems=tuple(indexes.problems))
+    of_keys = [indexes.condition_of_keys(each) for each in keys]
     scan = _Scan(version, adds, partition_time_zone)
-    mask = scan.narrow(_Every(served), np.ones(len(adds), dtype=bool))
+    mask = scan.narrow(_every(of_keys), np.ones(len(adds), dtype=bool))
+    if resolved is not None:
+        mask = scan.narrow(_every([indexes.condition_of(resolved)]), mask)
     problems = (*indexes.problems, *(each for index in indexes.found for each in index.problems))
     used = {each.definition.name: each.shown_column for each in indexes.found if each.is_used}
     return Narrowed(
@@ -170,6 +167,11 @@ def _usable_leaves(predicate: Predicate) -> Iterator[Leaf]:
                 yield from _usable_leaves(each)
         case Comparison() | In() | IsNull():
             yield predicate
+
+
+def _every(conditions: Sequence[_Condition | None]) -> _Every:
+    """All conditions that an index serves."""
+    return _Every([each for each in conditions if each is not None])
 
 
 def _conjuncts(predicate: Predicate) -> Iterator[Predicate]:
@@ -213,6 +215,10 @@ class _Indexes:
         return _Probe(index, wanted) if index and wanted else None
 
     def condition_of(self, predicate: Predicate) -> _Condition | None:
+        """The condition of a predicate, without columns whose keys an index has found.
+
+        The predicate of a merge has the ranges of its keys, which leave more files than the keys.
+        """
         match predicate:
             case And():
                 found = [each for each in map(self.condition_of, _conjuncts(predicate)) if each]
@@ -222,6 +228,8 @@ class _Indexes:
                 return _Any(parts) if any(found for _, found in parts) else None
             case Comparison() | In() | IsNull():
                 index = self._index_on(predicate.column, resolved_type(predicate))
+                if index is not None and index.is_used:
+                    return None
                 wanted = index and values_wanted_by(predicate, index.key_type)
                 return _Probe(index, wanted) if index and wanted else None
         return None
