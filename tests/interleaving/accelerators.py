@@ -9,6 +9,7 @@ from delta_ops import DeltaLog, col
 from delta_ops.log import Snapshot
 from delta_ops.log.scan_cache.file import UnusableCacheError
 from delta_ops.log.version.cached_files import CachedPart, open_found
+from delta_ops.log.version.indexes.definitions import INDEXES_DIRECTORY, load_definition
 from delta_ops.maintenance import list_indexes, refresh_index
 from tests.interleaving.scenes import INDEX, paths_in, rows_in, sort_rows
 
@@ -35,6 +36,14 @@ def ordered_differences(snapshot: Snapshot) -> Iterator[str]:
     ids = [each for each, _ in rows]
     if ids != sorted(ids) or sort_rows(rows) != rows_in(da.to_table(snapshot)):
         yield f"an ordered scan of version {snapshot.version} has {rows}"
+
+
+def dropped_index_files(log: DeltaLog) -> Iterator[str]:
+    """A sentence if a dropped index has files."""
+    if load_definition(log.storage, INDEX) is None:
+        left = [each.path for each in log.storage.list_tree(f"{INDEXES_DIRECTORY}/{INDEX}")]
+        if left:
+            yield f"the dropped index has {len(left)} files, such as {left[0]}"
 
 
 def refreshed_differences(log: DeltaLog) -> Iterator[str]:

@@ -17,6 +17,7 @@ from delta_ops.versioning import Branch, Release, Tag
 from tests.interleaving import dropped_tables
 from tests.interleaving.accelerators import (
     accelerator_differences,
+    dropped_index_files,
     ordered_differences,
     refreshed_differences,
 )
@@ -76,6 +77,8 @@ def _broken_promises(case: Case) -> Iterator[str]:
         yield from ordered_differences(latest)
     if case.scene.name == "indexed":
         yield from accelerator_differences(latest)
+        if not any(each.is_killed for each in case.run.outcomes.values()):
+            yield from dropped_index_files(log)
         yield from refreshed_differences(log)
 
 

@@ -30,7 +30,7 @@ from delta_ops.log.version.indexes.definitions import (
     load_definition,
     validate_index_name,
 )
-from delta_ops.maintenance.indexes.refresh import IndexRefresh, Refresh
+from delta_ops.maintenance.indexes.refresh import IndexRefresh, Refresh, delete_leftovers
 from delta_ops.maintenance.indexes.state import (
     LiveFiles,
     live_files,
@@ -264,7 +264,7 @@ def drop_index(log: TableOrPlace, name: str, *, dry_run: bool = False) -> int:
         raise InvalidRequestError(f"{table.uri} has no index {name}; {_index_names(table)}")
     if dry_run:
         return len(files) + 1
-    failed = storage.delete_many([*files, path])
+    failed = storage.delete_many([*files, path]) or delete_leftovers(storage, name)
     if failed:
         reason = f"it is one of {len(failed)} files of index {name}; drop the index again"
         raise StorageError(f"{table.uri}: {failed[0]}", "deleted", reason)

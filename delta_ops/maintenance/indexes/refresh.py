@@ -30,7 +30,11 @@ from delta_ops.errors import (
 from delta_ops.events import OnEvent, Progress
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.log.scan_cache_write.state import record_index
-from delta_ops.log.version.indexes.definitions import IndexDefinition, load_definition
+from delta_ops.log.version.indexes.definitions import (
+    IndexDefinition,
+    definition_path,
+    load_definition,
+)
 from delta_ops.log.version.indexes.run_file import normalize, run_schema
 from delta_ops.log.version.indexes.run_writer import RunWriter
 from delta_ops.maintenance.indexes.entries import Entries, UnreadableFile, stream_values
@@ -126,16 +130,13 @@ class Refresh:
         record_index(self.table.storage, self.table.log_directory)
         if not plan.has_work or state.data_type is None:
             return result
-        for _ in range(_ATTEMPTS):
-            if not plan.has_work or self._act(snapshot, state, plan):
-                break
+        try:
+            self._act_until_done(snapshot, state, plan)
+            self._clean_up()
+        except DeltaOpsError:
             self._require_definition()
-            state, plan = self._plan(snapshot)
-        else:
-            self.problems.append(
-                f"Other refreshes of index {self.definition.name} were faster; refresh it later."
-            )
-        self._clean_up()
+            raise
+        self._require_definition()  # last, see `delete_leftovers`
         return replace(
             result,
             indexed_files=self.indexed_files,
@@ -145,13 +146,26 @@ class Refresh:
             problems=(*result.problems, *self.problems),
         )
 
+    def _act_until_done(self, snapshot: Snapshot, state: IndexState, plan: RefreshPlan) -> None:
+        """Act, and plan again after each refresh that was faster."""
+        for _ in range(_ATTEMPTS):
+            if not plan.has_work or self._act(snapshot, state, plan):
+                return
+            self._require_definition()
+            state, plan = self._plan(snapshot)
+        self.problems.append(
+            f"Other refreshes of index {self.definition.name} were faster; refresh it later."
+        )
+
     def _require_definition(self) -> None:
-        """Reject to write an index that was dropped meanwhile.
+        """Reject to write an index that was dropped meanwhile, and delete its files.
 
         Raises:
             InvalidRequestError: The index was dropped.
         """
         found = load_definition(self.table.storage, self.definition.name)
+        if found is None:
+            delete_leftovers(self.table.storage, self.definition.name)
         if found is None or found.id != self.definition.id:
             raise _dropped_error(self.table.uri, self.definition.name)
 
@@ -249,6 +263,20 @@ class Refresh:
             self.problems.append(
                 f"Old files of index {self.definition.name} were not deleted ({first_line(error)})."
             )
+
+
+def delete_leftovers(storage: Storage, name: str) -> list[str]:
+    """Delete the files of an index without a definition; returns the files that remain.
+
+    A drop calls this after it has deleted the definition, and a refresh after its last write if
+    the definition is gone. So one of the two sees all files. Files are listed before the
+    definition is looked for, so the files of an index that is created meanwhile are not listed.
+    """
+    path = definition_path(name)
+    files = [each.path for each in storage.list_tree(path.removesuffix(".json"))]
+    if not files or next(storage.find([path]), None) is not None:
+        return []
+    return storage.delete_many(files)
 
 
 def _dropped_error(table: str, name: str) -> InvalidRequestError:
