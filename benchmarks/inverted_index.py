@@ -33,19 +33,18 @@ from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.schema.arrow_types import schema_from_arrow
 from delta_ops.transaction.changes import Add
 
-UPSERTED = 1000
-
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--files", type=int, default=10_000)
     parser.add_argument("--rows", type=int, default=5_000)
+    parser.add_argument("--upserted", type=int, default=1000, help="keys of an upsert")
     options = parser.parse_args()
     with TemporaryDirectory() as folder:
-        run(Path(folder), options.files, options.rows)
+        run(Path(folder), options.files, options.rows, options.upserted)
 
 
-def run(folder: Path, num_files: int, num_rows: int) -> None:
+def run(folder: Path, num_files: int, num_rows: int, upserted: int) -> None:
     plain, indexed = folder / "plain", folder / "indexed"
     measure(make_table, plain, num_files, num_rows)
     shutil.copytree(plain, indexed, copy_function=os.link)
@@ -54,8 +53,8 @@ def run(folder: Path, num_files: int, num_rows: int) -> None:
     print(
         f"{total:,} rows in {num_files:,} files, {size / 1e6:,.0f} MB; each value is in one file.\n"
     )
-    print("| work | time | highest memory | files opened |")
-    print("|---|---|---|---|", flush=True)
+    print("| work | time | CPU time | highest memory | files opened |")
+    print("|---|---|---|---|---|", flush=True)
     show("look-up of a value, statistics alone", measure(look_up, plain, total, 3))
     column = measure(read_and_sort, plain)
     show("read and sort the column", column)
@@ -68,8 +67,9 @@ def run(folder: Path, num_files: int, num_rows: int) -> None:
     runs, entries, index_bytes = info.num_runs, info.num_entries, info.size_bytes
     measure(append, indexed, num_files, num_rows)
     show("refresh after 1 % new files", measure(refresh, indexed))
-    show(f"upsert of {UPSERTED:,} scattered keys, statistics alone", measure(upsert, plain, total))
-    show(f"upsert of {UPSERTED:,} scattered keys, index", measure(upsert, indexed, total))
+    for name, root in (("statistics alone", plain), ("index", indexed)):
+        changed = measure(upsert, root, total, upserted)
+        show(f"upsert of {upserted:,} scattered keys, {name}", changed)
     print(f"\nThe index has {runs} runs and {index_bytes / entries:.2f} bytes an entry.")
     print(f"The column has {column['bytes'] / total:.2f} bytes a value in its Parquet files.")
 
@@ -82,16 +82,17 @@ def measure(step: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, A
 
 def _measure_here(step: Callable[..., dict[str, Any]], arguments: Any) -> dict[str, Any]:
     DeltaLog(arguments[0]).snapshot_if_exists()  # imports what each step needs
-    begun = time.perf_counter()
+    begun, begun_cpu = time.perf_counter(), time.process_time()
     figures = step(*arguments)
-    seconds = time.perf_counter() - begun
+    seconds, cpu = time.perf_counter() - begun, time.process_time() - begun_cpu
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    return {"seconds": seconds, "peak": peak, **figures}
+    return {"seconds": seconds, "cpu": cpu, "peak": peak, **figures}
 
 
 def show(name: str, figures: dict[str, Any]) -> None:
     peak, files = figures["peak"] / 1e6, figures.get("files", "")
-    print(f"| {name} | {figures['seconds']:.3g} s | {peak:,.0f} MB | {files} |", flush=True)
+    times = f"{figures['seconds']:.3g} s | {figures['cpu']:.3g} s"
+    print(f"| {name} | {times} | {peak:,.0f} MB | {files} |", flush=True)
 
 
 def rows_of(keys: np.ndarray) -> pa.Table:
@@ -127,15 +128,16 @@ def add_file(root: Path, name: str, rows: pa.Table) -> AddFile:
 
 
 def look_up(root: Path, total: int, times: int, num_keys: int = 1) -> dict[str, Any]:
-    random, seconds, files = np.random.default_rng(2), [], 0
+    random, seconds, cpu, files = np.random.default_rng(2), [], [], 0
     for _ in range(times):
         predicate = col("key").isin(random.integers(0, total, num_keys).tolist())
-        begun = time.perf_counter()
+        begun, begun_cpu = time.perf_counter(), time.process_time()
         found = da.to_table(root, predicate=predicate)
         seconds.append(time.perf_counter() - begun)
+        cpu.append(time.process_time() - begun_cpu)
         assert 0 < len(found) <= num_keys
         files = len(da.explain_scan(root, predicate))
-    return {"seconds": median(seconds), "files": f"{files:,}"}
+    return {"seconds": median(seconds), "cpu": median(cpu), "files": f"{files:,}"}
 
 
 def read_and_sort(root: Path) -> dict[str, Any]:
@@ -165,11 +167,11 @@ def append(root: Path, num_files: int, num_rows: int) -> dict[str, Any]:
     return {}
 
 
-def upsert(root: Path, total: int) -> dict[str, Any]:
-    keys = np.random.default_rng(4).choice(total, UPSERTED, replace=False)
+def upsert(root: Path, total: int, count: int) -> dict[str, Any]:
+    keys = np.random.default_rng(4).choice(total, count, replace=False)
     merge = da.merge(root, rows_of(keys), "target.key = source.key")
     result = merge.when_matched_update_all().when_not_matched_insert_all().execute()
-    assert result.metrics["numTargetRowsUpdated"] == UPSERTED
+    assert result.metrics["numTargetRowsUpdated"] == count
     return {"files": f"rewrites {result.metrics['numTargetFilesRemoved']:,}"}
 
 
