@@ -26,15 +26,16 @@ def report(context: dg.AssetExecutionContext) -> None:
     die_once(context.run.tags["test/lake"], "orders", context.run.tags, RELEASED)
 
 
+def definitions(release_set: str) -> dg.Definitions:
+    """The assets and their job."""
+    shop = build_release_asset([orders, items], "shop", release_set=release_set)
+    return dg.Definitions(
+        assets=[orders, items, shop, report],
+        jobs=[dg.define_asset_job("write_shop", executor_def=dg.multi_or_in_process_executor)],
+        resources={"io_manager": FatalIOManager.configure_at_launch()},
+    )
+
+
 def write_shop(release_set: str) -> dg.JobDefinition:
     """The job, for a process that builds it again."""
-    shop = build_release_asset([orders, items], "shop", release_set=release_set)
-    return (
-        dg.Definitions(
-            assets=[orders, items, shop, report],
-            jobs=[dg.define_asset_job("write_shop", executor_def=dg.multi_or_in_process_executor)],
-            resources={"io_manager": FatalIOManager.configure_at_launch()},
-        )
-        .get_repository_def()
-        .get_job("write_shop")
-    )
+    return definitions(release_set).get_repository_def().get_job("write_shop")

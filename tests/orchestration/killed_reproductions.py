@@ -31,16 +31,13 @@ def totals(context: dg.AssetExecutionContext, codes: pa.Table) -> Iterator[dg.Ou
     die_once(context.run.tags["test/lake"], "orders", context.run.tags, REPORTED)
 
 
+defs = dg.Definitions(
+    assets=[codes, totals],
+    jobs=[dg.define_asset_job("write_totals", executor_def=dg.multi_or_in_process_executor)],
+    resources={"io_manager": FatalIOManager.configure_at_launch()},
+)
+
+
 def write_totals() -> dg.JobDefinition:
     """The job, for a process that builds it again."""
-    return (
-        dg.Definitions(
-            assets=[codes, totals],
-            jobs=[
-                dg.define_asset_job("write_totals", executor_def=dg.multi_or_in_process_executor)
-            ],
-            resources={"io_manager": FatalIOManager.configure_at_launch()},
-        )
-        .get_repository_def()
-        .get_job("write_totals")
-    )
+    return defs.get_repository_def().get_job("write_totals")
