@@ -9,7 +9,7 @@ name for another column.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from pyspark.sql import Column, DataFrame
@@ -22,6 +22,7 @@ from delta_ops.protocol.schema import (
     STRING,
     VOID,
     ArrayType,
+    ColumnPath,
     DataType,
     MapType,
     StructField,
@@ -61,6 +62,22 @@ def log_schema(
         replace(each, data_type=STRING) if is_void(each.data_type) else each for each in fields
     ]
     return spark_schema_from_schema(_rename_as_stored(definition, typed), ())
+
+
+def columns_by_stored_path(definition: TableDefinition) -> Mapping[ColumnPath, ColumnPath]:
+    """Columns and their fields of structs, by their names in `stored_schema` and `log_schema`."""
+    fields = definition.schema.fields
+    return dict(_paired_paths(_rename_as_stored(definition, fields).fields, fields))
+
+
+def _paired_paths(
+    stored: Sequence[StructField], fields: Sequence[StructField]
+) -> Iterator[tuple[ColumnPath, ColumnPath]]:
+    for source, field in zip(stored, fields, strict=True):
+        yield (source.name,), (field.name,)
+        if isinstance(source.data_type, StructType) and isinstance(field.data_type, StructType):
+            inner = _paired_paths(source.data_type.fields, field.data_type.fields)
+            yield from (((source.name, *old), (field.name, *new)) for old, new in inner)
 
 
 def columns_of_files(definition: TableDefinition) -> list[Column]:

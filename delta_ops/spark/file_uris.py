@@ -9,7 +9,7 @@ import contextlib
 import os
 import shutil
 import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from pyspark.sql import SparkSession
 
@@ -60,6 +60,17 @@ def spark_file(spark: SparkSession, snapshot: Snapshot, path: str) -> str:
     place = spark_path(storage, inner)
     stores.reach(spark, storage, place)
     return place
+
+
+def file_locations(spark: SparkSession, snapshot: Snapshot) -> Callable[[str], str]:
+    """Return a faster `spark_file` for many files of one snapshot."""
+    root = spark_path(snapshot.storage, "")
+
+    def location_of(path: str) -> str:
+        # Joined here because there are many paths, and `locate` takes ten times as long.
+        return spark_file(spark, snapshot, path) if is_absolute(path) else f"{root}/{path}"
+
+    return location_of
 
 
 def _refuse_pipe(path: str, table: str) -> None:

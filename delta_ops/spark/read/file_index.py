@@ -19,7 +19,7 @@ import contextlib
 import json
 import struct
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, overload
 
@@ -29,8 +29,10 @@ import pyarrow.types as pt
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from delta_ops.spark.callbacks import Callback, accept_callbacks
 from delta_ops.spark.compiled import OBSTACLES, first_line, instance_of
 from delta_ops.spark.expressions.columns import physical_text
+from delta_ops.spark.session.session import warn_once
 
 _CLASS = "delta_ops.files.LogRelations"
 ROW = "_tmp_metadata_row_index"
@@ -48,6 +50,12 @@ SENT_BYTES = 1 << 18
 
 Py4J encodes bytes as text, which is about five times as slow as a temporary file.
 """
+
+
+KeepFiles = Callable[[str, str, pa.StringArray], bytes | None]
+"""Selects files of a scan by filters, see `FilterPlanner.keep`."""
+_PLANNED_FILES = 8
+"""Scans of fewer files open all of them: planning costs more than it saves."""
 
 
 class IndexUnavailableError(Exception):
@@ -174,6 +182,7 @@ def relation(
     *,
     folds_case: bool,
     numbers_rows: bool = False,
+    keep_files: KeepFiles | None = None,
 ) -> DataFrame:
     """Scan exactly these files, with the columns of `data_schema` and then of `partition_schema`.
 
@@ -186,6 +195,7 @@ def relation(
         options: Passed to Spark's Parquet reader.
         folds_case: Match column names case-insensitively, also in a case-sensitive session.
         numbers_rows: Add the column `ROW`, the number of each row in its file, after `data_schema`.
+        keep_files: Leaves out files without a row that passes the filters of a query.
 
     Raises:
         IndexUnavailableError: This session or Spark version does not support the index.
@@ -210,10 +220,32 @@ def relation(
             with _bytes_or_file(_bytes_of(columns)) as files:
                 scan = relations.relation(session, key, files)
             columns.relations[spark, key] = scan
+        if keep_files is not None and len(columns.names) >= _PLANNED_FILES:
+            scan = _plan_by_filters(spark, scan, columns, keep_files)
         # Each call gets new column ids. With shared ids, two reads could not be joined.
         return DataFrame(session.baseRelationToDataFrame(scan), spark)
     except OBSTACLES as error:
         raise IndexUnavailableError(first_line(error)) from error
+
+
+def _plan_by_filters(
+    spark: SparkSession, scan: Any, columns: GroupColumns, keep_files: KeepFiles
+) -> Any:
+    """Return the relation with a planner, which lives as long as queries of this relation.
+
+    The planner refers to the snapshot, and the snapshot to `scan`. So `scan` cannot have it.
+    """
+    prefix, names = columns.prefix, columns.names
+
+    def keep(filters: str) -> bytes | None:
+        return keep_files(filters, prefix, names)
+
+    try:
+        accept_callbacks(spark)
+        return instance_of(spark, _CLASS).planned(scan, Callback(keep, spark.sparkContext))
+    except OBSTACLES as error:
+        warn_once(spark, "Filters of queries leave out no files, only partitions", error)
+        return scan
 
 
 @contextlib.contextmanager

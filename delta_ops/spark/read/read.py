@@ -29,7 +29,7 @@ from delta_ops.planning.recorded_reads import record_read
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_schemas import deletion_vectors
 from delta_ops.protocol.expression import Expression
-from delta_ops.protocol.file_paths import absolute_paths, canonical_path, is_absolute
+from delta_ops.protocol.file_paths import absolute_paths, canonical_path
 from delta_ops.protocol.predicate import Predicate
 from delta_ops.protocol.row_tracking import row_columns, tracked_definition, validate_ids
 from delta_ops.protocol.schema import LONG, StructField, StructType
@@ -45,14 +45,16 @@ from delta_ops.spark.expressions.columns import (
     to_column,
 )
 from delta_ops.spark.expressions.conditions import Condition, condition_of, simplify_text
-from delta_ops.spark.file_uris import spark_file, spark_path
+from delta_ops.spark.file_uris import file_locations, spark_file
 from delta_ops.spark.read.file_index import (
     ROW_NUMBER,
     FileGroup,
     GroupColumns,
+    KeepFiles,
     group_columns,
     groups_of,
 )
+from delta_ops.spark.read.filter_plan import FilterPlanner
 from delta_ops.spark.read.ordered import ordered_rows
 from delta_ops.spark.read.scan import ChosenRows, ScanColumns, known_size, scan, unite
 from delta_ops.spark.session.session import session_time_zone
@@ -114,7 +116,9 @@ def read(
         return show(rows, snapshot.schema, wanted, None)
     if predicate is None:
         groups, chosen = _all_groups(spark, snapshot)
-        return show(_read_groups(spark, snapshot, groups, chosen), snapshot.schema, wanted, None)
+        keep_files = FilterPlanner(spark, snapshot).keep
+        rows = _read_groups(spark, snapshot, groups, chosen, keep_files=keep_files)
+        return show(rows, snapshot.schema, wanted, None)
     implied, condition = _condition_of(predicate, spark, snapshot)
     plan = _plan_scan(spark, snapshot, implied)
     record_read(snapshot, implied)
@@ -172,7 +176,8 @@ def read_marked(spark: SparkSession, snapshot: Snapshot, marks: Mapping[str, str
         UnsupportedFeatureError: The rows are stored in an unsupported way.
     """
     groups, chosen = _all_groups(spark, snapshot)
-    rows = _read_groups(spark, snapshot, groups, chosen, marks=marks)
+    keep_files = FilterPlanner(spark, snapshot).keep
+    rows = _read_groups(spark, snapshot, groups, chosen, marks=marks, keep_files=keep_files)
     return show(rows, snapshot.schema, snapshot.schema.fields, None)
 
 
@@ -310,12 +315,13 @@ def _read_groups(
     chosen: Sequence[ChosenRows] = (),
     definition: TableDefinition | None = None,
     marks: Mapping[str, str] = {},
+    keep_files: KeepFiles | None = None,
 ) -> DataFrame:
     """Read all rows and columns of these files, in the column order of the table."""
     definition = definition or snapshot.definition
     validate(definition, "read", table=snapshot.uri, engine="spark")
     columns = ScanColumns(definition, definition.schema, definition.partition_fields)
-    parts = scan(spark, snapshot, columns, groups, chosen, marks=marks)
+    parts = scan(spark, snapshot, columns, groups, chosen, marks=marks, keep_files=keep_files)
     return unite(spark, definition.schema, parts)
 
 
@@ -409,13 +415,9 @@ def _groups_of(
     spark: SparkSession, snapshot: Snapshot, files: pa.Table
 ) -> tuple[GroupColumns, list[ChosenRows]]:
     """Group the files without deletion vectors; list separately the files that have one."""
-    root = spark_path(snapshot.storage, "")
+    place_of = file_locations(spark, snapshot)
     has_vector = pc.struct_field(files["deletion_vector"], "storageType").is_valid()
     names = snapshot.partition_columns
-
-    def place_of(path: str) -> str:
-        # Joined here because there are many paths, and `locate` takes ten times as long.
-        return spark_file(spark, snapshot, path) if is_absolute(path) else f"{root}/{path}"
 
     chosen: list[ChosenRows] = []
     some = files.filter(has_vector)
@@ -434,7 +436,7 @@ def _groups_of(
     if not pc.all(pc.greater(sizes, 0), min_count=0).as_py():
         logged = zip(paths.to_pylist(), sizes.to_pylist(), strict=True)
         sizes = pa.array([known_size(snapshot, *each) for each in logged], pa.int64())
-    prefix = f"{root}/"
+    prefix = place_of("")
     if absolute_paths(whole["path"]):
         prefix = ""
         paths = pa.array(map(place_of, paths.to_pylist()))

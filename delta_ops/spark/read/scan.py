@@ -39,7 +39,13 @@ from delta_ops.spark.file_columns import (
 )
 from delta_ops.spark.file_uris import reach, spark_path
 from delta_ops.spark.read import file_index, file_list
-from delta_ops.spark.read.file_index import ROW, ROW_NUMBER, FileGroup, IndexUnavailableError
+from delta_ops.spark.read.file_index import (
+    ROW,
+    ROW_NUMBER,
+    FileGroup,
+    IndexUnavailableError,
+    KeepFiles,
+)
 from delta_ops.spark.read.file_list import is_hidden
 from delta_ops.spark.read.live_rows import FILE, keep_live, keep_named
 from delta_ops.spark.schema import spark_schema_from_schema
@@ -97,6 +103,7 @@ def scan(
     *,
     numbers_rows: bool = False,
     marks: Mapping[str, str] = {},
+    keep_files: KeepFiles | None = None,
 ) -> Iterator[DataFrame]:
     """Read the rows of these files in parts that all have the same columns.
 
@@ -108,6 +115,7 @@ def scan(
         chosen: Files to read in part.
         numbers_rows: Whether the parts end with the column `ROW_NUMBER`.
         marks: Options that Spark ignores and shows in the plan of the scan.
+        keep_files: Leaves out files without a row that passes the filters of a query.
 
     Raises:
         DataFileError: A deletion vector cannot be read, or Spark would skip a file.
@@ -117,7 +125,7 @@ def scan(
     _require_distinct_names(spark, snapshot, columns.schema)
     _require_name_of_rows(snapshot, columns)
     _require_shredded_variants(spark, snapshot, columns.schema)
-    scan_groups = partial(_scan_groups, spark, snapshot, marks=marks)
+    scan_groups = partial(_scan_groups, spark, snapshot, marks=marks, keep_files=keep_files)
     show = partial(
         select_table_columns,
         definition=columns.definition,
@@ -213,6 +221,7 @@ def _scan_groups(
     *,
     numbers_rows: bool = False,
     marks: Mapping[str, str] = {},
+    keep_files: KeepFiles | None = None,
 ) -> DataFrame:
     """Read all rows of these files, with the names of `stored_schema`, and `ROW` on request."""
     definition = columns.definition
@@ -229,6 +238,7 @@ def _scan_groups(
             options,
             folds_case=not any(_names_alike(_join_schemas(data, of_log))),
             numbers_rows=numbers_rows,
+            keep_files=keep_files,
         )
     except IndexUnavailableError as error:
         warn_once(

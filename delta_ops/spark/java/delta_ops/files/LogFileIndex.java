@@ -1,10 +1,13 @@
 package delta_ops.files;
 
+import java.io.IOException;
 import java.util.ArrayList;
+import java.util.BitSet;
 import java.util.Collections;
 import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.function.Function;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -16,6 +19,7 @@ import org.apache.spark.sql.execution.datasources.PartitionPath;
 import org.apache.spark.sql.execution.datasources.PartitionSpec;
 import org.apache.spark.sql.execution.datasources.PartitioningAwareFileIndex;
 import org.apache.spark.sql.types.StructType;
+import py4j.Py4JException;
 import scala.Option;
 import scala.collection.immutable.Seq;
 import scala.collection.mutable.LinkedHashMap;
@@ -25,13 +29,15 @@ import scala.jdk.javaapi.CollectionConverters;
  * The files of a snapshot as Spark's file index.
  *
  * <p>The base class chooses partitions here, where no partition has files. The files of the chosen
- * groups come from {@link ChosenFiles}.
+ * groups come from {@link ChosenFiles}. A planner leaves out files without a row that passes the
+ * filters of a query.
  */
 class LogFileIndex extends PartitioningAwareFileIndex {
     private final SparkSession session;
     private final scala.collection.immutable.Map<String, String> options;
     private final LogFiles files;
-    private final Map<InternalRow, Integer> groupByValues = new IdentityHashMap<>();
+    private final Map<InternalRow, Integer> groupByValues;
+    private final Function<Object, Object> planner;
     private final scala.collection.immutable.Map<Path, FileStatus[]> noFiles =
             new LinkedHashMap<Path, FileStatus[]>().toMap(null);
     private final Path root;
@@ -56,6 +62,8 @@ class LogFileIndex extends PartitioningAwareFileIndex {
         this.files = files;
         this.root = new Path(root);
         this.numGroups = numGroups;
+        planner = null;
+        groupByValues = new IdentityHashMap<>();
         List<PartitionPath> partitions = new ArrayList<>();
         for (int i = 0; i < numGroups; i++) {
             groupByValues.put(files.values(i), Integer.valueOf(i));
@@ -64,10 +72,65 @@ class LogFileIndex extends PartitioningAwareFileIndex {
         spec = new PartitionSpec(partitionSchema, scalaSeq(partitions));
     }
 
+    /**
+     * Makes an index of the same files for one query.
+     *
+     * @param planner returns the numbers of the files to read as the bytes of a bit set, for
+     *     filters in the form of {@link FilterTree}; null for all files
+     */
+    LogFileIndex(LogFileIndex all, Function<Object, Object> planner) {
+        super(all.session, all.options, Option.empty(), NoopCache$.MODULE$);
+        session = all.session;
+        options = all.options;
+        files = all.files;
+        root = all.root;
+        numGroups = all.numGroups;
+        groupByValues = all.groupByValues;
+        spec = all.spec;
+        this.planner = planner;
+    }
+
     @Override
     public Seq<PartitionDirectory> listFiles(
             Seq<Expression> partitionFilters, Seq<Expression> dataFilters) {
-        return listGroups(groupsFor(partitionFilters), dataFilters);
+        List<Integer> groups = groupsFor(partitionFilters);
+        if (planner == null || dataFilters.isEmpty()) {
+            return listGroups(files, groups, dataFilters);
+        }
+        BitSet planned = plan(partitionFilters, dataFilters);
+        if (planned == null) {
+            return listGroups(files, groups, dataFilters);
+        }
+        LogFiles some = new LogFiles(files, planned);
+        List<Integer> left = new ArrayList<>();
+        for (Integer group : groups) {
+            if (some.numFiles(group.intValue()) > 0) {
+                left.add(group);
+            }
+        }
+        return listGroups(some, left, dataFilters);
+    }
+
+    /** Calls the planner; returns null for all files. */
+    private BitSet plan(Seq<Expression> partitionFilters, Seq<Expression> dataFilters) {
+        Object answer;
+        try {
+            if (FilterTree.json(dataFilters) == null) {
+                return null;
+            }
+            List<Expression> filters = new ArrayList<>();
+            filters.addAll(CollectionConverters.asJava(partitionFilters));
+            filters.addAll(CollectionConverters.asJava(dataFilters));
+            answer = planner.apply(FilterTree.json(scalaSeq(filters)));
+        } catch (IOException error) {
+            throw new IllegalStateException(error);
+        } catch (Py4JException error) { // Python has ended, or does not accept calls
+            return null;
+        }
+        if (answer instanceof RuntimeException) {
+            throw (RuntimeException) answer;
+        }
+        return answer == null ? null : BitSet.valueOf((byte[]) answer);
     }
 
     private List<Integer> groupsFor(Seq<Expression> partitionFilters) {
@@ -85,9 +148,10 @@ class LogFileIndex extends PartitioningAwareFileIndex {
         return groups;
     }
 
-    private Seq<PartitionDirectory> listGroups(List<Integer> groups, Seq<Expression> dataFilters) {
+    private Seq<PartitionDirectory> listGroups(
+            LogFiles listed, List<Integer> groups, Seq<Expression> dataFilters) {
         ChosenFiles chosen =
-                new ChosenFiles(session, options, spec.partitionColumns(), root, files, groups);
+                new ChosenFiles(session, options, spec.partitionColumns(), root, listed, groups);
         return chosen.listFiles(noFilters(), dataFilters);
     }
 
@@ -97,7 +161,7 @@ class LogFileIndex extends PartitioningAwareFileIndex {
         if (groups.size() != numGroups) {
             throw new IllegalStateException("Spark would leave partitions out");
         }
-        listGroups(groups, noFilters());
+        listGroups(files, groups, noFilters());
     }
 
     static Seq<Expression> noFilters() {
@@ -146,4 +210,15 @@ class LogFileIndex extends PartitioningAwareFileIndex {
 
     @Override
     public void refresh() {}
+
+    /** Indexes of the same files are equal, so that Spark finds rows in memory. */
+    @Override
+    public boolean equals(Object other) {
+        return other instanceof LogFileIndex && ((LogFileIndex) other).spec == spec;
+    }
+
+    @Override
+    public int hashCode() {
+        return System.identityHashCode(spec);
+    }
 }

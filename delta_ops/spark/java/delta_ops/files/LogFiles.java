@@ -3,6 +3,7 @@ package delta_ops.files;
 import java.math.BigDecimal;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.util.BitSet;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -31,6 +32,7 @@ class LogFiles {
     private final long[] modified;
     private final InternalRow[] values;
     private final FileStatus[][] statuses;
+    private final BitSet kept;
 
     /**
      * Reads the columns.
@@ -50,6 +52,19 @@ class LogFiles {
         modified = numbers(rest);
         values = valuesOf(schema, rest, starts.length - 1);
         statuses = new FileStatus[values.length][];
+        kept = null;
+    }
+
+    /** Keeps some of the files, by their numbers, in the same groups. */
+    LogFiles(LogFiles all, BitSet kept) {
+        prefix = all.prefix;
+        starts = all.starts;
+        names = all.names;
+        sizes = all.sizes;
+        modified = all.modified;
+        values = all.values;
+        statuses = new FileStatus[values.length][];
+        this.kept = kept;
     }
 
     private static long[] numbers(ByteBuffer rest) {
@@ -131,7 +146,10 @@ class LogFiles {
     }
 
     int numFiles(int group) {
-        return starts[group + 1] - starts[group];
+        if (kept == null) {
+            return starts[group + 1] - starts[group];
+        }
+        return kept.get(starts[group], starts[group + 1]).cardinality();
     }
 
     InternalRow values(int group) {
@@ -152,8 +170,10 @@ class LogFiles {
             return known;
         }
         FileStatus[] made = new FileStatus[numFiles(group)];
+        int file = starts[group];
         for (int i = 0; i < made.length; i++) {
-            made[i] = status(starts[group] + i);
+            file = kept == null ? file : kept.nextSetBit(file);
+            made[i] = status(file++);
         }
         statuses[group] = made;
         return made;

@@ -5,6 +5,7 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Paths;
 import java.util.Map;
+import java.util.function.Function;
 import org.apache.spark.api.python.PythonUtils;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
@@ -58,6 +59,18 @@ public class LogRelations {
                 new ParquetFileFormat(),
                 options,
                 foldsCase ? foldingCase(session) : session);
+    }
+
+    /** Returns a relation of the same files, whose planner leaves files out of a query. */
+    public HadoopFsRelation planned(HadoopFsRelation all, Function<Object, Object> planner) {
+        return new HadoopFsRelation(
+                new LogFileIndex((LogFileIndex) all.location(), planner),
+                all.partitionSchema(),
+                all.dataSchema(),
+                all.bucketSpec(),
+                all.fileFormat(),
+                all.options(),
+                (SparkSession) all.sparkSession());
     }
 
     @SuppressWarnings("unchecked")
