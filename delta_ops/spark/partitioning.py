@@ -150,10 +150,10 @@ def _is_unusable(value: Column) -> Column:
 
 def _time_text(local: Column, separator: str) -> Column:
     text = local.cast("string")  # without trailing zeros or an empty fraction
-    day, time = sf.substring(text, 1, 10), sf.substring(text, 12, 8)
-    return sf.concat(
-        day, sf.lit(separator), time, sf.lit("."), sf.rpad(sf.substring(text, 21, 6), 6, "0")
-    )
+    # A year after 9999 has more digits, and a year before 1 has a sign.
+    day, time = (sf.substring_index(text, " ", n) for n in (1, -1))
+    fraction = sf.rpad(sf.substring(time, 10, 6), 6, "0")
+    return sf.concat(day, sf.lit(separator), sf.substring(time, 1, 8), sf.lit("."), fraction)
 
 
 def _unescape(segment: str) -> str:

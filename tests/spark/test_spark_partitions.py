@@ -191,9 +191,28 @@ def test_a_value_that_no_directory_can_be_named_by_is_refused(
     assert files_under(tmp_path) == set()
 
 
-def test_a_year_beyond_9999_is_refused_as_a_partition(tmp_path: Path, spark: SparkSession) -> None:
-    frame = spark.sql("SELECT 1 AS id, date_add(date'9999-12-31', 1) AS p")
-    with pytest.raises(InvalidRequestError, match=r"partition column 'p'.*10000-01-01"):
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        pytest.param("date_add(date'9999-12-31', 1)", "10000-01-01", id="a date after 9999"),
+        pytest.param(
+            "timestamp'9999-12-31T23:59:59.5Z' + INTERVAL 1 SECOND",
+            "10000-01-01T00:00:00.500000Z",
+            id="a time after 9999",
+        ),
+        pytest.param(
+            "timestamp'0001-01-01T00:00:00Z' - INTERVAL 1 YEAR",
+            "0000-01-01T00:00:00.000000Z",
+            id="a time before the year 1",
+            marks=pytest.mark.full,
+        ),
+    ],
+)
+def test_a_year_that_python_lacks_is_refused_as_a_partition(
+    tmp_path: Path, spark: SparkSession, value: str, text: str
+) -> None:
+    frame = spark.sql(f"SELECT 1 AS id, {value} AS p")
+    with pytest.raises(InvalidRequestError, match=rf"partition column 'p'.*{text}"):
         ds.write(frame, tmp_path, partition_by=["p"])
     assert files_under(tmp_path) == set()
 
