@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -130,7 +131,7 @@ def test_a_filter_opens_only_files_of_the_index(
 def test_statistics_are_used_without_an_index(table: Path, spark: SparkSession) -> None:
     destroy_files_without(table, [])
     assert ids(read(spark, table, "id > 2000")) == []
-    with pytest.raises(PySparkException):
+    with pytest.raises((PySparkException, Py4JJavaError), match="SparkException"):
         read(spark, table, "id = 15").collect()
 
 
@@ -237,3 +238,22 @@ def test_a_name_of_spark_is_not_taken_for_a_column(tmp_path: Path, spark: SparkS
     found = ds.read(spark, tmp_path / "t").filter(f"_metadata.file_name = '{names[3]}'")
     assert len(ids(found)) == 1
     assert len(ids(ds.read(spark, tmp_path / "t").filter("_metadata.file_size > 0"))) == FILES
+
+
+@pytest.mark.full
+def test_a_literal_that_is_not_utf_8_keeps_all_files(tmp_path: Path, spark: SparkSession) -> None:
+    for number in range(FILES):  # the text sorts above U+FFFD, which stands for unreadable bytes
+        da.write(tmp_path / "t", pa.table({"id": [number], "name": ["\U0001f600"]}))
+    for condition in (
+        "name < CAST(X'FF' AS STRING)",
+        "name IN ('a', CAST(X'FF' AS STRING), '\U0001f600')",
+    ):
+        assert len(ids(read(spark, tmp_path / "t", condition))) == FILES
+
+
+def test_a_file_with_nan_or_negative_zero_is_found(tmp_path: Path, spark: SparkSession) -> None:
+    names = pa.table({"id": [1, 2, 3], "a.x": [1.0, math.nan, -0.0]})
+    da.write(tmp_path / "t", names.append_column("s", pa.array([{"f": 1.0}] * 3)))
+    found = ds.read(spark, tmp_path / "t")
+    assert ids(found.filter("`a.x` > 5 AND s.f = 1")) == [2]
+    assert ids(found.filter("`a.x` IN (0.0D, 7.0D)")) == [3]

@@ -19,7 +19,7 @@ import contextlib
 import json
 import struct
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, overload
 
@@ -32,6 +32,7 @@ from pyspark.sql.types import StructType
 from delta_ops.spark.callbacks import Callback, accept_callbacks
 from delta_ops.spark.compiled import OBSTACLES, first_line, instance_of
 from delta_ops.spark.expressions.columns import physical_text
+from delta_ops.spark.read.filter_plan import KeepFiles
 from delta_ops.spark.session.session import warn_once
 
 _CLASS = "delta_ops.files.LogRelations"
@@ -52,8 +53,6 @@ Py4J encodes bytes as text, which is about five times as slow as a temporary fil
 """
 
 
-KeepFiles = Callable[[str, str, pa.StringArray], bytes | None]
-"""Selects files of a scan by filters, see `FilterPlanner.keep`."""
 _PLANNED_FILES = 8
 """Scans of fewer files open all of them: planning costs more than it saves."""
 
@@ -181,7 +180,6 @@ def relation(
     options: Mapping[str, str],
     *,
     folds_case: bool,
-    numbers_rows: bool = False,
     keep_files: KeepFiles | None = None,
 ) -> DataFrame:
     """Scan exactly these files, with the columns of `data_schema` and then of `partition_schema`.
@@ -190,11 +188,11 @@ def relation(
         spark: A classic session.
         root: The table root in Spark's format. It is not listed.
         groups: The files. A file may be in several groups.
-        data_schema: Columns that the files contain.
+        data_schema: Columns that the files contain, and `ROW` at the end for the number of each
+            row in its file.
         partition_schema: Columns whose values the groups contain.
         options: Passed to Spark's Parquet reader.
         folds_case: Match column names case-insensitively, also in a case-sensitive session.
-        numbers_rows: Add the column `ROW`, the number of each row in its file, after `data_schema`.
         keep_files: Leaves out files without a row that passes the filters of a query.
 
     Raises:
@@ -205,11 +203,11 @@ def relation(
         {
             "root": root,
             "prefix": columns.prefix,
-            "data": data_schema.json(),
+            "data": StructType([each for each in data_schema if each.name != ROW]).json(),
             "partitions": partition_schema.json(),
             "options": dict(options),
             "folds_case": folds_case,
-            "row": ROW if numbers_rows else None,
+            "row": ROW if ROW in data_schema.names else None,
         }
     )
     try:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from functools import lru_cache
@@ -44,6 +44,8 @@ from delta_ops.spark.session.session import session_time_zone
 
 logger = logging.getLogger(__name__)
 
+KeepFiles = Callable[[str, str, pa.StringArray], bytes | None]
+"""Selects files of a scan by filters, see `FilterPlanner.keep`."""
 _EPOCH = datetime(1970, 1, 1)
 _PLANS = 8
 """Plans that a planner keeps: the scans of a query have the same filters."""

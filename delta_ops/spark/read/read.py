@@ -50,11 +50,10 @@ from delta_ops.spark.read.file_index import (
     ROW_NUMBER,
     FileGroup,
     GroupColumns,
-    KeepFiles,
     group_columns,
     groups_of,
 )
-from delta_ops.spark.read.filter_plan import FilterPlanner
+from delta_ops.spark.read.filter_plan import FilterPlanner, KeepFiles
 from delta_ops.spark.read.ordered import ordered_rows
 from delta_ops.spark.read.scan import ChosenRows, ScanColumns, known_size, scan, unite
 from delta_ops.spark.session.session import session_time_zone

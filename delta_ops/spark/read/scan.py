@@ -16,6 +16,8 @@ from typing import NamedTuple
 
 from pyroaring import BitMap64
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import LongType
+from pyspark.sql.types import StructField as SparkField
 from pyspark.sql.types import StructType as SparkStruct
 
 from delta_ops.errors import DataFileError, InvalidRequestError
@@ -44,9 +46,9 @@ from delta_ops.spark.read.file_index import (
     ROW_NUMBER,
     FileGroup,
     IndexUnavailableError,
-    KeepFiles,
 )
 from delta_ops.spark.read.file_list import is_hidden
+from delta_ops.spark.read.filter_plan import KeepFiles
 from delta_ops.spark.read.live_rows import FILE, keep_live, keep_named
 from delta_ops.spark.schema import spark_schema_from_schema
 from delta_ops.spark.session.session import warn_once
@@ -233,11 +235,10 @@ def _scan_groups(
             spark,
             spark_path(snapshot.storage, ""),
             groups,
-            data,
+            SparkStruct([*data, SparkField(ROW, LongType())]) if numbers_rows else data,
             of_log,
             options,
             folds_case=not any(_names_alike(_join_schemas(data, of_log))),
-            numbers_rows=numbers_rows,
             keep_files=keep_files,
         )
     except IndexUnavailableError as error:

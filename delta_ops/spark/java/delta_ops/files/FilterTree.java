@@ -24,6 +24,7 @@ import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.Or;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.unsafe.types.UTF8String;
 import scala.collection.Iterator;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
@@ -126,7 +127,8 @@ class FilterTree {
         if (!isComparable(type) || !type.equals(literal.dataType())) {
             return null;
         }
-        return Arrays.asList(operator, column, type.typeName(), text(literal.value()));
+        String text = text(literal.value());
+        return text == null ? null : Arrays.asList(operator, column, type.typeName(), text);
     }
 
     private static Object listedValues(Expression in) {
@@ -151,9 +153,14 @@ class FilterTree {
         List<String> texts = new ArrayList<>();
         while (values.hasNext()) {
             Object value = values.next();
-            if (value != null) {
-                texts.add(text(value));
+            if (value == null) {
+                continue;
             }
+            String text = text(value);
+            if (text == null) {
+                return null;
+            }
+            texts.add(text);
         }
         return Arrays.asList("in", column, compared.dataType().typeName(), texts);
     }
@@ -194,11 +201,15 @@ class FilterTree {
                 || type.typeName().startsWith("decimal");
     }
 
-    /** Returns the text of a value in Spark's internal form. */
+    /** Returns the text of a value in Spark's internal form; null if no text is read back as it. */
     private static String text(Object value) {
         if (value instanceof Float) {
             return Double.toString(((Float) value).doubleValue());
         }
-        return value.toString();
+        String text = value.toString();
+        if (value instanceof UTF8String && !UTF8String.fromString(text).equals(value)) {
+            return null; // bytes that are not UTF-8
+        }
+        return text;
     }
 }

@@ -103,8 +103,9 @@ class LogFileIndex extends PartitioningAwareFileIndex {
         }
         LogFiles some = new LogFiles(files, planned);
         List<Integer> left = new ArrayList<>();
-        for (Integer group : groups) {
-            if (some.numFiles(group.intValue()) > 0) {
+        boolean isPartitioned = !spec.partitionColumns().isEmpty();
+        for (Integer group : groups) { // Spark lists the group of an unpartitioned table if empty
+            if (!isPartitioned || some.numFiles(group.intValue()) > 0) {
                 left.add(group);
             }
         }

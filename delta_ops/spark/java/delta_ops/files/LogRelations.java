@@ -56,7 +56,7 @@ public class LogRelations {
                 partitionSchema,
                 dataSchemaIn(request),
                 Option.empty(),
-                new ParquetFileFormat(),
+                new LogParquetFormat(),
                 options,
                 foldsCase ? foldingCase(session) : session);
     }
