@@ -1,4 +1,4 @@
-"""Chunks that stay in a NetCDF file.
+"""Chunks that stay in a NetCDF or HDF5 file.
 
 Source: "NetCDF Classic Format Specification", Appendix B of the NetCDF user guide.
 """
@@ -14,6 +14,7 @@ import pytest
 pytest.importorskip("zarr")
 pytest.importorskip("xarray")
 
+import h5py
 import numpy as np
 import xarray
 import zarr
@@ -125,3 +126,31 @@ def test_a_netcdf_file_that_has_changed_is_rejected(archive: Path) -> None:
 def test_a_netcdf_file_outside_of_the_allowed_prefixes_is_not_read(archive: Path) -> None:
     with pytest.raises(DeltaOpsError, match="virtual_prefixes"):
         read(archive, archive.parent / "arch")
+
+
+def test_chunks_of_an_hdf5_file_are_read_as_an_array(tmp_path: Path) -> None:
+    values = np.arange(30, dtype="<i4").reshape(6, 5)
+    with h5py.File(tmp_path / "grid.h5", "w") as file:
+        chunked = file.create_dataset("grid", data=values, chunks=(4, 5), fillvalue=-1)
+        chunks = [chunked.id.get_chunk_info(each) for each in range(chunked.id.get_num_chunks())]
+    create_array_table(tmp_path / "t")
+    store = DeltaStore.begin(tmp_path / "t")
+    zarr.create_array(
+        store,
+        name="grid",
+        shape=(9, 5),
+        chunks=(4, 5),
+        dtype=values.dtype,
+        fill_value=-1,
+        serializer=BytesCodec(endian="little"),
+        compressors=None,
+    )
+    for chunk in chunks:
+        key = f"grid/c/{chunk.chunk_offset[0] // 4}/0"
+        location = f"{tmp_path}/grid.h5"
+        store.set_virtual(key, location, offset=chunk.byte_offset, length=chunk.size)
+    store.commit()
+    reader = DeltaStore(tmp_path / "t", virtual_prefixes={str(tmp_path): None})
+    found = np.asarray(zarr.open_array(reader, path="grid", mode="r")[:])
+    np.testing.assert_array_equal(found[:6], values)
+    assert np.all(found[6:] == -1)
