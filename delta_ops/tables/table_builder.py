@@ -30,7 +30,7 @@ from delta_ops.protocol.schema import schema_from_json
 from delta_ops.protocol.schema.char_types import SQL_TYPE
 from delta_ops.spark.delta_format.catalog_entries import require_place
 from delta_ops.spark.delta_format.named_tables import Claims, CreateMode, create_named
-from delta_ops.spark.expressions.analysis import UNSTABLE, why_unusable
+from delta_ops.spark.expressions.analysis import why_unusable
 from delta_ops.spark.schema import describe, schema_from_spark
 from delta_ops.spark.session.settings import default_properties, user_metadata_of
 from delta_ops.spark.versions import is_connect, type_of_ddl
@@ -205,7 +205,7 @@ class DeltaTableBuilder(Generic[T]):
         )
 
     def _validate_generated(self, log: DeltaLog) -> None:
-        """Reject generated columns whose values change from call to call, or have another type.
+        """Reject generated columns that no write could compute, or that have another type.
 
         delta-spark compares the types without a cast, and could not write to such a table.
 
@@ -222,15 +222,14 @@ class DeltaTableBuilder(Generic[T]):
         inputs = [_stored_field(each) for each in self._columns if each.name not in generated]
         empty = self._spark.createDataFrame([], StructType(inputs))
         for name, (text, data_type) in generated.items():
-            obstacle = why_unusable(text, empty)
-            if obstacle == UNSTABLE:
+            if obstacle := why_unusable(text, empty):
                 raise InvalidRequestError(
-                    f"{log.uri}: column {name} is generated ({text}), but {UNSTABLE}; use an "
-                    "expression that gives the same value for the same row",
+                    f"{log.uri}: column {name} is generated ({text}), but {obstacle}; use an "
+                    "expression of other columns that gives the same value for the same row",
                     "UNSUPPORTED_EXPRESSION_GENERATED_COLUMN",
                 )
-            made = None if obstacle else empty.select(sf.expr(text)).schema[0].dataType
-            if made is not None and made.simpleString() != data_type:
+            made = empty.select(sf.expr(text)).schema[0].dataType
+            if made.simpleString() != data_type:
                 raise InvalidRequestError(
                     f"{log.uri}: column {name} has the type {data_type}, but is generated ({text}) "
                     f"as {made.simpleString()}; write CAST(... AS {data_type})",

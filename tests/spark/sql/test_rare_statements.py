@@ -121,6 +121,14 @@ def test_a_second_clone_does_nothing_on_request(delta: SparkSession) -> None:
     [
         ("a INT, b DOUBLE GENERATED ALWAYS AS (rand())", "UNSUPPORTED_EXPRESSION_GENERATED_COLUMN"),
         (
+            "a INT, b INT GENERATED ALWAYS AS ((SELECT 1))",
+            "UNSUPPORTED_EXPRESSION_GENERATED_COLUMN",
+        ),
+        (
+            "a INT, b INT GENERATED ALWAYS AS (c + 1)",
+            "UNSUPPORTED_EXPRESSION_GENERATED_COLUMN",
+        ),
+        (
             "a INT, b BIGINT GENERATED ALWAYS AS (a + 1)",
             "DELTA_GENERATED_COLUMNS_EXPR_TYPE_MISMATCH",
         ),
@@ -130,7 +138,7 @@ def test_a_second_clone_does_nothing_on_request(delta: SparkSession) -> None:
         ),
     ],
 )
-def test_a_generated_column_needs_stable_values_of_its_type(
+def test_a_generated_column_needs_values_of_its_row_and_type(
     delta: SparkSession, definition: str, condition: str
 ) -> None:
     with pytest.raises(AnalysisException) as error:
