@@ -324,14 +324,6 @@ def test_a_table_is_changed_by_its_name(delta: SparkSession, table: Path) -> Non
     assert da.count_rows(table) == 0
 
 
-def test_a_view_hides_a_table_of_its_name(delta: SparkSession, table: Path) -> None:
-    delta.sql(f"CREATE OR REPLACE TEMPORARY VIEW hidden AS SELECT * FROM delta.`{table}`")
-    with pytest.raises(PySparkException):
-        delta.sql("DELETE FROM hidden")
-    delta.sql("DROP VIEW hidden")
-    assert da.count_rows(table) == 5
-
-
 def test_a_table_is_created_with_all_clauses(delta: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "new"
     statement = (
