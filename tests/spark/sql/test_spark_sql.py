@@ -660,7 +660,7 @@ def test_a_row_may_have_defaults_only(delta: SparkSession, tmp_path: Path) -> No
 def test_show_answers_from_the_log(delta: SparkSession, tmp_path: Path) -> None:
     name = f"delta.`{tmp_path}/t`"
     delta.sql(
-        f"CREATE TABLE {name} (id BIGINT NOT NULL COMMENT 'it\\'s', p STRING, y INT GENERATED "
+        f"CREATE TABLE {name} (id BIGINT NOT NULL COMMENT 'it\\'s', p STRING, y BIGINT GENERATED "
         "ALWAYS AS (id + 1), v VARCHAR(3)) USING delta PARTITIONED BY (p) COMMENT 'c' "
         "TBLPROPERTIES ('a' = 'b')"
     )
