@@ -1,6 +1,6 @@
-"""Branch diff: the files and columns in which a branch differs from its base version.
+"""Branch diff: compares the files and columns of a branch with its base version.
 
-Rows of two versions are compared by the engines.
+The engines compare rows.
 """
 
 from __future__ import annotations

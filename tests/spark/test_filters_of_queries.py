@@ -6,14 +6,13 @@ import gc
 import math
 import shutil
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -24,6 +23,7 @@ import delta_ops.spark as ds
 from delta_ops import DeltaLog
 from delta_ops.ddl import set_properties
 from delta_ops.maintenance import create_index, create_scan_cache
+from tests.support.tables import destroy_files_without
 
 pytestmark = pytest.mark.spark
 
@@ -78,13 +78,6 @@ def origin(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def table(origin: Path, tmp_path: Path) -> Path:
     shutil.copytree(origin, tmp_path / "t")
     return tmp_path / "t"
-
-
-def destroy_files_without(root: Path, numbers: Sequence[int]) -> None:
-    """Damage all data files that hold none of these rows."""
-    for path in DeltaLog(root).snapshot().files(["path"])["path"].to_pylist():
-        if not set(numbers) & {*pq.read_table(root / path, columns=["id"])["id"].to_pylist()}:
-            (root / path).write_bytes(bytes((root / path).stat().st_size))
 
 
 def read(spark: SparkSession, root: Path, condition: str) -> DataFrame:
@@ -242,7 +235,7 @@ def test_a_name_of_spark_is_not_taken_for_a_column(tmp_path: Path, spark: SparkS
 
 @pytest.mark.full
 def test_a_literal_that_is_not_utf_8_keeps_all_files(tmp_path: Path, spark: SparkSession) -> None:
-    for number in range(FILES):  # the text sorts above U+FFFD, which stands for unreadable bytes
+    for number in range(FILES):  # sorts above U+FFFD, the character for unreadable bytes
         da.write(tmp_path / "t", pa.table({"id": [number], "name": ["\U0001f600"]}))
     for condition in (
         "name < CAST(X'FF' AS STRING)",

@@ -10,18 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 import delta_ops.arrow as da
 import delta_ops.spark as ds
-from delta_ops import DeltaLog
 from delta_ops.errors import DeltaOpsError
 from delta_ops.maintenance import create_index
 from delta_ops.transaction.merge import Merge
-from tests.support.tables import rows
+from tests.support.tables import destroy_files_without, rows
 
 pytestmark = pytest.mark.spark
 
@@ -60,15 +58,6 @@ def origin(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def table(origin: Path, tmp_path: Path) -> Path:
     shutil.copytree(origin, tmp_path / "t")
     return tmp_path / "t"
-
-
-def destroy_files_without(root: Path, numbers: Sequence[int]) -> None:
-    """Damage all data files that hold none of these rows."""
-    for path in DeltaLog(root).snapshot().files(["path"])["path"].to_pylist():
-        place = root / path
-        held = pq.read_table(place, columns=["id"])["id"].to_pylist()
-        if not set(numbers) & {*held}:
-            place.write_bytes(bytes(place.stat().st_size))
 
 
 def upsert(root: Path, source: DataFrame, on: str) -> None:

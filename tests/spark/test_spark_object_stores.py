@@ -388,7 +388,7 @@ def test_an_error_is_one_sentence(
 
 
 MOST_TRIES = (1 + 3) * (1 + 8)
-"""Of one file: the tries of the client for each try of the connector."""
+"""Requests for one file: the client repeats each try of the connector."""
 NO_DATA_FILES = [
     pytest.param(
         Failure(status, code, of=".parquet"),

@@ -12,12 +12,12 @@ _END_S = 20
 
 
 def end_group(process: subprocess.Popen[bytes]) -> None:
-    """Ask a process and those that it started to end; kill what is left after some seconds.
+    """Terminate a process with all its child processes; kill the rest after some seconds.
 
-    A code server that is asked while it loads may wait forever.
+    A code server that gets the signal while it loads may wait forever.
 
     Args:
-        process: Started with `start_new_session=True`.
+        process: A process started with `start_new_session=True`.
     """
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGTERM)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from delta_ops import DeltaLog
@@ -108,3 +109,11 @@ def rows_by_polars(path: Path) -> list[dict[str, Any]]:
 
 
 Row = Mapping[str, Any]
+
+
+def destroy_files_without(root: Path, numbers: Sequence[int]) -> None:
+    """Damage all data files that have none of these values of `id`, so that no read opens them."""
+    for path in DeltaLog(root).snapshot().files(["path"])["path"].to_pylist():
+        place = root / path
+        if not {*numbers} & {*pq.read_table(place, columns=["id"])["id"].to_pylist()}:
+            place.write_bytes(bytes(place.stat().st_size))

@@ -67,7 +67,7 @@ class Lake:
         return create_release(self.releases, self.tables, **options)
 
     def made(self) -> list[Release]:
-        """The releases, of which the first may have failed."""
+        """The releases; none if the first release failed."""
         return list_releases(self.releases) if self.releases.exists() else []
 
     def holds(self) -> list[int]:

@@ -162,7 +162,7 @@ def _fits(current: str, wanted: str) -> bool:
 def _put(
     lengths: CharLengths | None, path: ColumnPath, of_field: CharLengths | None
 ) -> CharLengths | None:
-    """Add the lengths of a field to those of its column."""
+    """Add the lengths of a field to the lengths of its column."""
     if not path or of_field is None:
         return lengths if path else of_field
     known = lengths if isinstance(lengths, Mapping) else {}

@@ -41,11 +41,10 @@ def path_of_target(spark: SparkSession, target: Target) -> str | None:
 
 
 def path_of_view(spark: SparkSession, target: Target) -> str | None:
-    """The path of a table of which a temporary view has all columns and rows.
+    """The path of the table behind a temporary view with all its columns and rows.
 
     Returns:
-        None for views of other tables, and for targets that are no views. On Spark Connect, no name
-        is known.
+        None for a view of other tables, for a target that is no view, and on Spark Connect.
 
     Raises:
         AnalysisException: The view reads a Delta table, but not all of its columns and rows.

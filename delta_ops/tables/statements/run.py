@@ -62,7 +62,7 @@ _KEEPS_COLUMNS = (
     nodes.Reorg,
     nodes.Show,
 )
-"""Statements after which a table has the same columns."""
+"""Statements that keep the columns of a table."""
 
 
 def _run(table: Table, statement: nodes.Statement) -> DataFrame:
