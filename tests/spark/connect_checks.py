@@ -108,6 +108,32 @@ def test_rows_that_were_written_are_read(tmp_path: Path, remote: SparkSession) -
     assert ds.read(remote, tmp_path, predicate=col("id") >= 90).count() == 10
 
 
+@pytest.mark.parametrize(
+    ("condition", "found"),
+    [
+        ("x > 5", {3}),
+        ("x = double('NaN')", {3}),
+        ("x != 1", {2, 3, 4}),
+        ("f > 5", {3}),
+        ("s.y > 5", {3}),
+        ("x IN (0.0, 1.0)", {1, 4}),
+        ("s.id = 2", {2}),
+    ],
+)
+def test_filters_find_rows_with_nan_and_negative_zero(
+    tmp_path: Path, remote: SparkSession, condition: str, found: set[int]
+) -> None:
+    values = [1.0, 2.0, float("nan"), -0.0]
+    columns = {
+        "id": [1, 2, 3, 4],
+        "x": values,
+        "f": pa.array(values, pa.float32()),
+        "s": [{"id": i, "y": value} for i, value in enumerate(values, 1)],
+    }
+    da.write(tmp_path, pa.table(columns))
+    assert {row.id for row in ds.read(remote, tmp_path).filter(condition).collect()} == found
+
+
 def test_rows_are_replaced(tmp_path: Path, remote: SparkSession) -> None:
     ds.write(remote.range(10).selectExpr("id", "id % 2 AS p"), tmp_path, partition_by=["p"])
     sevens = remote.range(7, 8).selectExpr("id", "1L AS p")

@@ -17,7 +17,7 @@ from itertools import chain
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
-from pyspark.sql.types import StructType
+from pyspark.sql.types import DoubleType, FloatType, StructType
 
 from delta_ops.protocol.file_paths import encode_path
 from delta_ops.protocol.schema import schema_from_json
@@ -31,6 +31,8 @@ _MAP_FILES = 64
 _PATTERN_CHARACTERS = re.compile(r"[][{}*?\\]")
 _PATH, _GROUP = "delta_ops file path", "delta_ops file group"
 """The spaces keep these names distinct from all column names of tables."""
+_FRACTIONS = re.compile('"(float|double)"')
+"""Types of fields in the JSON of a struct; a field of that name does no harm."""
 _ENCODED_CATEGORIES = frozenset({"Cc", "Zs", "Zl", "Zp"})
 
 
@@ -58,7 +60,7 @@ def scan(
     reader = spark.read.options(**options, recursiveFileLookup="true", __globPaths__="false")
     with overriding(spark, _LISTING):
         found = reader.schema(data).parquet(*(_literal_paths(spark, paths)))
-        rows = add_metadata(found, of_spark)
+        rows = add_metadata(_keep_from_reader(found, data), of_spark)
     if not partitions.fields:
         return rows
     located = add_metadata(rows, {_PATH: "file_path"})
@@ -74,6 +76,22 @@ def scan(
         ),
         *map(named_column, of_spark),
     )
+
+
+def _keep_from_reader(rows: DataFrame, data: StructType) -> DataFrame:
+    """Keep filters of floating-point columns from Spark's Parquet reader.
+
+    It skips row groups with matching rows (see `LogParquetFormat.java`). It gets no filter of an
+    expression, and these expressions return each value as it is.
+    """
+    kept = {}
+    for field in data.fields:
+        column = named_column(field.name)
+        if isinstance(field.dataType, FloatType | DoubleType):
+            kept[field.name] = sf.nanvl(column, column)
+        elif isinstance(field.dataType, StructType) and _FRACTIONS.search(field.dataType.json()):
+            kept[field.name] = sf.coalesce(column, column)
+    return rows.withColumns(kept) if kept else rows
 
 
 def _literal_paths(spark: SparkSession, paths: Sequence[str]) -> list[str]:
