@@ -5,7 +5,8 @@
 
 A session: 64 steps write the rows of ten columns, one step after the other, and one commit has
 them; beside one write of the same rows, which makes one file; beside a transaction that makes the
-same 64 files, one after the other, and commits them; and beside 64 calls of `pq.write_table`. Refs:
+same 64 files, one after the other, and commits them; and beside 64 calls of `pq.write_table`. Then
+the same with a partition for each step, so that one write makes the same 64 files. Refs:
 a tag and a branch on a table with a checkpoint of a million files; the calls and the bytes are
 those beyond opening the snapshot. Branch: the time of `create_branch` on a table of 100,000 files
 with a checksum, beside `create_branch` of pyiceberg, with a SQLite catalog on the same disk, on a
@@ -21,7 +22,7 @@ import subprocess
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -131,9 +132,36 @@ def report_session(root: Path, num_rows: int, rounds: int) -> None:
     rows = pa.table({f"c{place}": column for place, column in enumerate(numbers)})
     size = num_rows // NUM_STEPS
     parts = [rows.slice(number * size, size) for number in range(NUM_STEPS)]
-    for name in ("session", "write", "commit"):
-        da.write(root / name, rows.slice(0, 1))
-    (root / "plain").mkdir()
+    (root / "plain").mkdir(parents=True)
+
+    def write_plain_files() -> None:
+        for number, part in enumerate(parts):
+            pq.write_table(part, root / "plain" / f"{number}.parquet")
+
+    print(f"\n## {NUM_STEPS} steps of a session, {num_rows:,} rows and {NUM_COLUMNS} columns\n")
+    sides = session_sides(root, parts, "one write, which makes 1 file")
+    sides[f"pq.write_table, {NUM_STEPS} files"] = lambda: measure(write_plain_files)
+    compare_first(sides, rounds)
+    print(f"The same, and each step writes a partition of {size:,} rows:\n")
+    days = [
+        part.append_column("day", pa.repeat(pa.scalar(number), size))
+        for number, part in enumerate(parts)
+    ]
+    name = f"one write, which makes {NUM_STEPS} files"
+    compare_first(session_sides(root / "partitioned", days, name, partition_by=["day"]), rounds)
+
+
+def session_sides(
+    root: Path, parts: list[pa.Table], name: str, *, partition_by: Sequence[str] = ()
+) -> dict[str, Callable[[], Took]]:
+    """A session that writes each part in a step; one write of all; one commit of a file each.
+
+    Args:
+        name: Of the one write.
+    """
+    rows = pa.concat_tables(parts)
+    for table in ("session", "write", "commit"):
+        da.write(root / table, rows.slice(0, 1), partition_by=partition_by)
 
     def write_steps() -> None:
         session = begin_session(root / "session")
@@ -147,22 +175,11 @@ def report_session(root: Path, num_rows: int, rounds: int) -> None:
             transaction.stage(da.stage_write(transaction, part))
         transaction.commit(operation="WRITE")
 
-    def write_plain_files() -> None:
-        for number, part in enumerate(parts):
-            pq.write_table(part, root / "plain" / f"{number}.parquet")
-
-    print(f"\n## {NUM_STEPS} steps of a session, {num_rows:,} rows and {NUM_COLUMNS} columns\n")
-    compare_first(
-        {
-            f"a session of {NUM_STEPS} steps": lambda: measure(write_steps),
-            "one write, which makes 1 file": lambda: measure(
-                lambda: da.write(root / "write", rows)
-            ),
-            f"one commit of {NUM_STEPS} files": lambda: measure(commit_files),
-            f"pq.write_table, {NUM_STEPS} files": lambda: measure(write_plain_files),
-        },
-        rounds,
-    )
+    return {
+        f"a session of {NUM_STEPS} steps": lambda: measure(write_steps),
+        name: lambda: measure(lambda: da.write(root / "write", rows)),
+        f"one commit of {NUM_STEPS} files": lambda: measure(commit_files),
+    }
 
 
 def make_table(root: Path, num_files: int) -> None:

@@ -29,8 +29,8 @@ from delta_ops.arrow.write.data_file import discard
 from delta_ops.errors import ChunkConflictError, SessionConflictError
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.log.commit_file import Commit
-from delta_ops.log.refs.session_files import fork_place_of
 from delta_ops.log.refs.sessions import Fork
+from delta_ops.log.session_place import fork_place_of
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_schemas import ADD, add_files
 from delta_ops.storage.concurrency import run_parallel

@@ -27,11 +27,11 @@ from delta_ops.log.refs.branches import (
     validate_exists,
 )
 from delta_ops.log.refs.refs import Branch, Session, Tag, find_tag, parse_ref
-from delta_ops.log.refs.session_files import ForkPlace
 from delta_ops.log.refs.sessions import find_session, load_session_snapshot
 from delta_ops.log.refs.side_logs import is_side_log
 from delta_ops.log.same_table import validate_version_of_ref
 from delta_ops.log.segment import list_log
+from delta_ops.log.session_place import ForkPlace
 from delta_ops.log.snapshot import Snapshot, open_snapshot
 from delta_ops.storage import Lock, RangeCache, Storage, open_storage
 

@@ -35,6 +35,7 @@ from delta_ops.log.last_checkpoint import Hints, load_hints
 from delta_ops.log.replaced_table import is_same_file
 from delta_ops.log.scan_cache.file import FoundCache, read_footer_bytes
 from delta_ops.log.scan_cache.hint import CacheHint
+from delta_ops.log.session_place import is_of_session
 from delta_ops.protocol.file_names import (
     CheckpointName,
     ChecksumName,
@@ -186,7 +187,8 @@ def find_segment(
         VersionNotFoundError: That version never existed, or has been cleaned up.
         LogCorruptError: A version that is needed is missing.
     """
-    hints = load_hints(storage, directory)
+    # The log of a writer of a session is short and has no checkpoints.
+    hints = None if is_of_session(directory) else load_hints(storage, directory)
     if hints is not None and (version is None or version >= hints.version):
         listing, footer = _list_from(storage, directory, hints)
         if any(checkpoint.version == hints.version for checkpoint in listing.checkpoints):

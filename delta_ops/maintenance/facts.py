@@ -16,8 +16,8 @@ from delta_ops.errors import LogCorruptError, VersionNotFoundError
 from delta_ops.log import Snapshot
 from delta_ops.log.checkpoint.incomplete import misleading_files
 from delta_ops.log.refs.branches import BRANCHES_DIRECTORY
-from delta_ops.log.refs.session_files import SESSIONS_DIRECTORY
 from delta_ops.log.segment import LogListing
+from delta_ops.log.session_place import SESSIONS_DIRECTORY
 from delta_ops.maintenance.admission import is_of_branch
 from delta_ops.maintenance.indexes.act import IndexInfo
 from delta_ops.maintenance.kept_versions import KeptVersions, ref_of_error

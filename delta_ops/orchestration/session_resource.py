@@ -21,7 +21,7 @@ from pydantic import Field, PrivateAttr
 
 from delta_ops.errors import InvalidRequestError, SessionConflictError, SessionEndedError
 from delta_ops.log import DeltaLog, Snapshot, TableOrPlace
-from delta_ops.log.refs.session_files import fork_place_of
+from delta_ops.log.session_place import fork_place_of
 from delta_ops.orchestration import dagster_compat as compat
 from delta_ops.orchestration.io_manager.output_txns import (
     step_output_of_op,

@@ -16,7 +16,8 @@ from delta_ops.log import DeltaLog
 from delta_ops.log.refs.branches import BRANCHES_DIRECTORY
 from delta_ops.log.refs.journal import Change
 from delta_ops.log.refs.refs import Refs, refs_journal
-from delta_ops.log.refs.session_files import SESSIONS_DIRECTORY, End, Failure, record_failure
+from delta_ops.log.refs.session_files import End, Failure, record_failure
+from delta_ops.log.session_place import SESSIONS_DIRECTORY
 from delta_ops.option_words import option
 from delta_ops.storage import Storage
 from delta_ops.versioning.branches import drop_branch

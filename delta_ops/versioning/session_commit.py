@@ -33,7 +33,6 @@ from delta_ops.log.refs.session_files import (
     End,
     Failure,
     ended_error,
-    generation_directory,
     list_generations,
     read_end,
     record_failure,
@@ -41,6 +40,7 @@ from delta_ops.log.refs.session_files import (
 )
 from delta_ops.log.refs.sessions import Fork, fragments_in_order, last_versions
 from delta_ops.log.same_table import validate_same_table
+from delta_ops.log.session_place import generation_directory
 from delta_ops.option_words import option
 from delta_ops.protocol.arrow_values import TRUE_SCALAR
 from delta_ops.storage import Storage

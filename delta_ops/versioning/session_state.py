@@ -20,11 +20,11 @@ from delta_ops.log.refs.session_files import (
     Failure,
     decide_end,
     ended_error,
-    generation_directory,
     read_end,
     read_failure,
 )
 from delta_ops.log.refs.sessions import Fork, SessionReader, SessionRows
+from delta_ops.log.session_place import generation_directory
 from delta_ops.protocol.actions import AddFile
 from delta_ops.transaction.commit.session_conflicts import validate_forks
 from delta_ops.transaction.idempotency import result_if_done, txn_of

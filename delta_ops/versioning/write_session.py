@@ -19,15 +19,9 @@ from delta_ops.errors import InvalidRequestError, SessionEndedError
 from delta_ops.events import OnEvent, ignore
 from delta_ops.log import DeltaLog, Snapshot, TableOrPlace
 from delta_ops.log.refs.refs import time_by
-from delta_ops.log.refs.session_files import (
-    END,
-    ForkBegin,
-    ForkPlace,
-    Generation,
-    ended_error,
-    step_name,
-)
+from delta_ops.log.refs.session_files import END, ForkBegin, Generation, ended_error
 from delta_ops.log.refs.sessions import Fork
+from delta_ops.log.session_place import ForkPlace, step_name
 from delta_ops.storage.own_files import create_own
 from delta_ops.transaction import DEFAULT_HOOKS, Hook
 from delta_ops.transaction.idempotency import txn_of

@@ -13,7 +13,11 @@ import pytest
 
 import delta_ops.arrow as da
 from delta_ops import DeltaLog
-from delta_ops.arrow.write.file_form import find_incompressible, leaf_paths
+from delta_ops.arrow.write.file_form import (
+    choose_dictionaries,
+    find_incompressible,
+    leaf_paths,
+)
 from tests.support.tables import rows, rows_by_deltalake
 
 ROWS = 10_000
@@ -163,3 +167,25 @@ def test_a_sample_of_a_column_is_compressed(
 
 def test_a_file_without_rows_is_judged() -> None:
     assert find_incompressible(numbers().slice(0, 0), range(5), "zstd") == []
+
+
+def test_a_sample_does_not_copy_the_chunks_of_a_column() -> None:
+    chunk = pa.array([random.random() for _ in range(100_000)])
+    rows = pa.table({"random": pa.chunked_array([chunk] * 20)})
+    pool = pa.proxy_memory_pool(pa.default_memory_pool())
+    before = pa.default_memory_pool()
+    pa.set_memory_pool(pool)
+    try:
+        assert choose_dictionaries(rows) == []
+    finally:
+        pa.set_memory_pool(before)
+    assert pool.max_memory() < rows.nbytes / 4
+
+
+def test_a_sample_has_rows_of_all_chunks() -> None:
+    distinct, repeated = pa.array(map(float, range(10_000))), pa.array([1.0] * 10_000)
+    first = pa.table({"c": pa.chunked_array([distinct, repeated, repeated])})
+    assert choose_dictionaries(first) == [0]
+    assert choose_dictionaries(pa.table({"c": pa.chunked_array([distinct, distinct])})) == [0]
+    rest = pa.array(map(float, range(10_000, 20_000)))
+    assert choose_dictionaries(pa.table({"c": pa.chunked_array([distinct, rest])})) == []

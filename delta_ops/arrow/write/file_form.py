@@ -22,7 +22,7 @@ import pyarrow.types as pt
 from delta_ops.arrow.dictionary_columns import is_encoded, schema_with_dictionaries
 from delta_ops.arrow.nesting import entries
 from delta_ops.errors import InvalidRequestError
-from delta_ops.protocol.arrow_values import numpy_of, scalar
+from delta_ops.protocol.arrow_values import numpy_of
 from delta_ops.protocol.bloom_filters import FALSE_POSITIVES, filtered_columns
 from delta_ops.protocol.properties.known import BLOOM_FILTERS
 from delta_ops.protocol.table_definition import TableDefinition
@@ -203,7 +203,6 @@ def choose_dictionaries(rows: pa.Table) -> list[int]:
         rows: First rows of a file, at least a thousand. Dictionary columns stay encoded.
     """
     num_sampled = min(len(rows) // _SAMPLED_SHARE, _MOST_SAMPLED)
-    places = pc.multiply(pa.arange(0, num_sampled), scalar(len(rows) // num_sampled))
     # In sorted rows, distant rows differ and neighbours repeat: check both.
 
     def paying(column: pa.ChunkedArray) -> list[bool]:
@@ -213,11 +212,20 @@ def choose_dictionaries(rows: pa.Table) -> list[int]:
         if all(pays):
             return pays
         is_fixed = pt.is_primitive(column.type)
-        spread = column.take(places) if is_fixed else _spread_runs(column, num_sampled)
+        spread = (_spread_rows if is_fixed else _spread_runs)(column, num_sampled)
         return [known or _repeats(leaf) for known, leaf in zip(pays, _leaves(spread), strict=True)]
 
     leaves = chain.from_iterable(map(paying, rows.columns))
     return [i for i, pays in enumerate(leaves) if pays]
+
+
+def _spread_rows(column: pa.ChunkedArray, num_sampled: int) -> pa.ChunkedArray:
+    """Return single rows of each chunk: Arrow would copy all chunks to take rows of several."""
+    step, start, taken = len(column) // num_sampled, 0, []
+    for chunk in column.slice(0, step * num_sampled).chunks:
+        taken.append(chunk.take(pa.arange(-start % step, len(chunk), step)))
+        start += len(chunk)
+    return pa.chunked_array(taken, column.type)
 
 
 def _spread_runs(column: pa.ChunkedArray, num_sampled: int) -> pa.ChunkedArray:

@@ -15,27 +15,27 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from hashlib import sha256
-from typing import Any, Literal, NamedTuple, TypeVar
+from types import MappingProxyType
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
 from delta_ops.errors import LogCorruptError, SessionEndedError, StorageError
 from delta_ops.log.refs.refs import Time, Version
+from delta_ops.log.session_place import (
+    ForkPlace,
+    fork_place_of,
+    generation_directory,
+    place_of_fork_file,
+    session_directory,
+)
 from delta_ops.protocol.file_names import CommitName, log_file_name
 from delta_ops.storage import FileInfo, Storage
-from delta_ops.storage.paths import OWN_DIRECTORY
 
-SESSIONS_DIRECTORY = f"{OWN_DIRECTORY}/sessions"
 Decision = Literal["commit", "abandon", "expire", "rebase"]
 END, SEALED, FAILED = "end.json", "sealed.json", "failed.json"
-_FORK_FILE = re.compile(r"(.+)\.([0-9]{10})\.fork\.json")
-_LOG = re.compile(rf"{SESSIONS_DIRECTORY}/([^/]+)/([0-9]{{6}})/logs/([^/]+)\.([0-9]{{10}})")
-_UNUSUAL = re.compile(r"[^A-Za-z0-9_-]+")
-_SHOWN_OF_STEP = 40
 _PAST: dict[Decision, str] = {
     "commit": "has been committed, or is being committed",
     "abandon": "was abandoned",
@@ -92,36 +92,6 @@ _DECODERS: Mapping[type[Any], msgspec.json.Decoder[Any]] = {
 }
 
 
-class ForkPlace(NamedTuple):
-    """Where the log of a fork is."""
-
-    session_id: str
-    generation: int
-    step: str
-    """As in names of files; see `step_name`."""
-    attempt: int
-
-    @property
-    def key(self) -> str:
-        """The key of the fork within its session."""
-        return f"{self.generation:06}/{self.step}.{self.attempt:010}"
-
-    @property
-    def generation_directory(self) -> str:
-        """The directory of the generation, relative to the table's root."""
-        return generation_directory(self.session_id, self.generation)
-
-    @property
-    def log_directory(self) -> str:
-        """The log of the fork, relative to the table's root."""
-        return f"{self.generation_directory}/logs/{self.step}.{self.attempt:010}"
-
-    @property
-    def fork_file(self) -> str:
-        """The file that reserves the attempt, relative to the table's root."""
-        return f"{self.generation_directory}/{self.step}.{self.attempt:010}.fork.json"
-
-
 @dataclass(slots=True, kw_only=True)
 class Generation:
     """The listed files of one generation."""
@@ -134,61 +104,66 @@ class Generation:
     """Commit files by version, by the key of their fork."""
 
 
-def step_name(step: str) -> str:
-    """The name of a step in names of files: readable, and different for different steps."""
-    shown = _UNUSUAL.sub("-", step)[:_SHOWN_OF_STEP].strip("-")
-    return f"{shown}-{sha256(step.encode()).hexdigest()[:16]}"
-
-
-def session_directory(session_id: str) -> str:
-    """The directory of a session, relative to the table's root."""
-    return f"{SESSIONS_DIRECTORY}/{session_id}"
-
-
-def generation_directory(session_id: str, generation: int) -> str:
-    """The directory of a generation, relative to the table's root."""
-    return f"{session_directory(session_id)}/{generation:06}"
-
-
-def fork_place_of(log_directory: str) -> ForkPlace | None:
-    """The fork whose log is in a directory; None if the log is not a fork's."""
-    found = _LOG.fullmatch(log_directory)
-    return ForkPlace(found[1], int(found[2]), found[3], int(found[4])) if found else None
-
-
-def is_of_session(log_directory: str) -> bool:
-    """Whether a log directory belongs to a session."""
-    return log_directory.startswith(f"{SESSIONS_DIRECTORY}/")
-
-
-def list_generations(storage: Storage, session_id: str) -> dict[int, Generation]:
+def list_generations(
+    storage: Storage, session_id: str, known: Mapping[str, FileInfo] = MappingProxyType({})
+) -> dict[int, Generation]:
     """List the files of a session, by generation.
+
+    Args:
+        known: Fragments of earlier listings, by path. A fragment never changes, so their sizes and
+            times are not read again.
 
     Raises:
         StorageError: The store failed.
     """
-    found: dict[int, Generation] = {}
-    for info in storage.list_tree(session_directory(session_id)):
-        directory, _, name = info.path.rpartition("/")
+    listing = _Listing(known=known)
+    for info in storage.list_tree(session_directory(session_id), listing.choose):
+        listing.add_fragment(info.path, info)
+    return listing.generations
+
+
+@dataclass(slots=True, kw_only=True)
+class _Listing:
+    known: Mapping[str, FileInfo]
+    generations: dict[int, Generation] = field(default_factory=dict)
+
+    def choose(self, paths: Sequence[str]) -> list[str]:
+        """Add the files of one directory, and choose those whose size is needed: new fragments."""
+        directory, _, _ = paths[0].rpartition("/")
+        if fork_place_of(directory) is None:
+            for path in paths:
+                self._add_file(path)
+            return []
+        new = []
+        for path in paths:
+            info = self.known.get(path)
+            if info is None:
+                new.append(path)
+            else:
+                self.add_fragment(path, info)
+        return new
+
+    def add_fragment(self, path: str, info: FileInfo) -> None:
+        """Add a file in the log of a fork."""
+        directory, _, name = path.rpartition("/")
         place = fork_place_of(directory)
-        if place is not None:
-            match log_file_name(name):
-                case CommitName(version=version):
-                    of_fork = found.setdefault(place.generation, Generation()).fragments
-                    of_fork.setdefault(place.key, {})[version] = info
-            continue
+        match log_file_name(name):
+            case CommitName(version=version) if place is not None:
+                of_fork = self._generation(place.generation).fragments
+                of_fork.setdefault(place.key, {})[version] = info
+
+    def _add_file(self, path: str) -> None:
+        directory, _, name = path.rpartition("/")
         number = directory.rpartition("/")[2]
-        if number.isdecimal():
-            _sort_in(found.setdefault(int(number), Generation()), session_id, int(number), name)
-    return found
+        if not number.isdecimal():
+            return
+        if name in (END, SEALED, FAILED):
+            self._generation(int(number)).files.add(name)
+        elif (place := place_of_fork_file(path)) is not None:
+            self._generation(place.generation).forks[place.key] = place
 
-
-def _sort_in(generation: Generation, session_id: str, number: int, name: str) -> None:
-    if name in (END, SEALED, FAILED):
-        generation.files.add(name)
-    elif reserved := _FORK_FILE.fullmatch(name):
-        place = ForkPlace(session_id, number, reserved[1], int(reserved[2]))
-        generation.forks[place.key] = place
+    def _generation(self, generation: int) -> Generation:
+        return self.generations.setdefault(generation, Generation())
 
 
 def decide_end(storage: Storage, directory: str, end: End) -> End:
@@ -251,12 +226,12 @@ def validate_fork_open(storage: Storage, place: ForkPlace, version: int) -> None
         LogCorruptError, StorageError: As `seal`.
     """
     directory = place.generation_directory
-    names = [info.path.rpartition("/")[2] for info in storage.list_from(directory, "")]
-    if place.fork_file.rpartition("/")[2] not in names:
+    paths = {info.path for info in storage.list_from(directory, "")}
+    if place.fork_file not in paths:
         raise SessionEndedError(
             storage.uri, place.session_id, "was deleted", "Begin another session"
         )
-    if END in names:
+    if f"{directory}/{END}" in paths:
         end = read_end(storage, directory)
         decision = end.decision if end else "abandon"
         if decision in ("commit", "rebase"):
@@ -264,8 +239,8 @@ def validate_fork_open(storage: Storage, place: ForkPlace, version: int) -> None
             if sealed.forks.get(place.key, 0) >= version:
                 return
         raise ended_error(storage.uri, place.session_id, decision)
-    attempts = (_FORK_FILE.fullmatch(name) for name in names)
-    newest = max((int(each[2]) for each in attempts if each and each[1] == place.step), default=0)
+    forks = map(place_of_fork_file, paths)
+    newest = max((each.attempt for each in forks if each and each.step == place.step), default=0)
     if newest > place.attempt:
         raise SessionEndedError(
             storage.uri,

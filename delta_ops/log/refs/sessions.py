@@ -21,14 +21,13 @@ from delta_ops.log.refs.refs import Session, refs_journal
 from delta_ops.log.refs.session_files import (
     SEALED,
     ForkBegin,
-    ForkPlace,
     Generation,
     decode_file,
     ended_error,
-    generation_directory,
     list_generations,
     read_sealed,
 )
+from delta_ops.log.session_place import ForkPlace, generation_directory
 from delta_ops.log.snapshot import Snapshot, advance
 from delta_ops.log.table_state import EMPTY_STATE
 from delta_ops.log.version.reconciliation import EMPTY_TAIL
@@ -86,12 +85,14 @@ class SessionReader:
     session: Session
     _begins: dict[str, ForkBegin] = field(default_factory=dict)
     _commits: dict[str, Commit] = field(default_factory=dict)
+    _files: dict[str, FileInfo] = field(default_factory=dict)
+    """The files of the commits."""
     _sorted: tuple[Fork, ...] = ()
     """The forks of the last look."""
 
     def look(self) -> dict[int, Generation]:
         """List the files of the session, by generation."""
-        return list_generations(self.storage, self.session.id)
+        return list_generations(self.storage, self.session.id, self._files)
 
     def load(self, listed: dict[int, Generation]) -> tuple[Fork, ...]:
         """The forks that count, in the order of the session.
@@ -128,7 +129,7 @@ class SessionReader:
         counted = [each for each in newest_attempts(places) if each.key not in self.session.dropped]
         begins = self._read_begins(counted)
         files = {
-            each.key: self._files(each, begins[each.key], listed[each.generation], last)
+            each.key: self._files_of(each, begins[each.key], listed[each.generation], last)
             for each in counted
         }
         self._read_commits([info for infos in files.values() for info in infos])
@@ -165,7 +166,7 @@ class SessionReader:
             self._begins[path] = decode_file(self.storage.uri, path, data, ForkBegin)
         return {key: self._begins[path] for key, path in paths.items()}
 
-    def _files(
+    def _files_of(
         self, place: ForkPlace, begin: ForkBegin, listed: Generation, last: dict[str, int]
     ) -> list[FileInfo]:
         """The commit files of a fork, ascending.
@@ -191,6 +192,7 @@ class SessionReader:
         if new:
             commits = read_commits(self.storage, new)
             self._commits.update((info.path, c) for info, c in zip(new, commits, strict=True))
+            self._files.update((info.path, info) for info in new)
 
 
 def newest_attempts(places: Iterable[ForkPlace]) -> list[ForkPlace]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from delta_ops.log.refs import branches
 from delta_ops.log.refs.branches import branch_id_of
-from delta_ops.log.refs.session_files import fork_place_of, is_of_session, validate_fork_open
+from delta_ops.log.refs.session_files import validate_fork_open
+from delta_ops.log.session_place import fork_place_of, is_of_session
 from delta_ops.storage import Storage
 
 

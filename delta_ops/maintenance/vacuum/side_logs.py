@@ -13,8 +13,9 @@ from delta_ops.log import Snapshot
 from delta_ops.log.commit_file import read_commits
 from delta_ops.log.refs.branches import branch_log_directory
 from delta_ops.log.refs.refs import Branch, Session
-from delta_ops.log.refs.session_files import list_generations, session_directory
+from delta_ops.log.refs.session_files import list_generations
 from delta_ops.log.segment import list_log
+from delta_ops.log.session_place import session_directory
 from delta_ops.maintenance.kept_versions import Kept
 from delta_ops.maintenance.vacuum.reachable import paths_named_by
 from delta_ops.option_words import option

@@ -22,8 +22,8 @@ from delta_ops.errors import (
 )
 from delta_ops.events import CommitAttempted, Event, OnEvent
 from delta_ops.log import DeltaLog, Snapshot
-from delta_ops.log.refs.session_files import is_of_session
 from delta_ops.log.refs.side_logs import is_side_log
+from delta_ops.log.session_place import is_of_session
 from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.columns.clustering import validate_clustering
 from delta_ops.protocol.properties.known import SORT_KEY

@@ -15,8 +15,9 @@ from delta_ops.errors import SessionConflictError
 from delta_ops.log import DeltaLog, Snapshot
 from delta_ops.log.commit_file import Commit
 from delta_ops.log.refs.refs import Session
-from delta_ops.log.refs.session_files import ForkBegin, decode_file, fork_place_of
+from delta_ops.log.refs.session_files import ForkBegin, decode_file
 from delta_ops.log.refs.sessions import Fork, SessionReader, find_session, snapshot_of_session
+from delta_ops.log.session_place import fork_place_of
 from delta_ops.protocol.file_paths import canonical_texts
 from delta_ops.transaction.branch_rules import reads_of
 from delta_ops.transaction.races.conflicts import Conflict, Footprint, find_conflict
