@@ -225,6 +225,24 @@ def test_identity_columns_are_counted_on_by_both_engines(
         ds.write(spark.range(1).withColumn("v", sf.lit(1)), tmp_path)
 
 
+def test_insert_clauses_of_a_merge_count_the_same_column(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    identity = IDENTITY | {"delta.identity.allowExplicitInsert": True}
+    create(tmp_path, StructField("id", LONG, metadata=identity), StructField("v", LONG))
+    rows = spark.range(40, numPartitions=2).withColumnRenamed("id", "v")
+    merge = ds.merge(tmp_path, rows, "target.v = source.v")
+    for remainder in range(2):
+        merge = merge.when_not_matched_insert({"v": "source.v"}, f"source.v % 4 = {remainder}")
+    merge = merge.when_not_matched_insert({"v": "source.v", "id": "7"}, "source.v % 4 = 2")
+    merge.when_not_matched_insert_all().execute()
+    ids = da.to_table(tmp_path)["id"].to_pylist()
+    counted = [each for each in ids if each != 7]
+    assert len(set(counted)) == len(counted) == 30
+    assert ids.count(7) == 10
+    assert max(counted) <= 10
+
+
 def test_identity_values_past_the_last_are_refused(tmp_path: Path, spark: SparkSession) -> None:
     near = {**IDENTITY, "delta.identity.start": -(2**63) + 8}
     create(tmp_path, StructField("id", LONG, metadata=near), StructField("v", LONG))

@@ -42,6 +42,7 @@ from delta_ops.transaction.row_changes import Changed
 
 _MET, _MEETS = "delta_ops met", "delta_ops meets"
 """Whether a new row matches its source row, by the assigned and by the stored values."""
+_NEXT = "delta_ops next value of "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,17 +72,20 @@ def make_new_rows(plan: MergePlan, unmet: DataFrame, now_ms: int) -> NewRows:
         for number, each in plan.inserts.items()
     }
     counted = {each.name: each for by in missing.values() for each in by.counted}
+    absent = {number: dict(by.values) for number, by in missing.items()}
     if counted:
-        rows = gather_tasks(rows)
+        # One column for all clauses: in the clauses, each expression would count for itself.
+        next_values = {name: by[name] for by in absent.values() for name in counted if name in by}
+        rows = gather_tasks(rows).withColumns({_NEXT + n: each for n, each in next_values.items()})
+        for by in absent.values():
+            by.update({name: named_column(_NEXT + name) for name in counted if name in by})
     values = {
         field.name: values_by_clause(
             plan.inserts,
             field.name,
             {
-                number: by.values[field.name]
-                if field.name in by.values
-                else null_of(field.data_type)
-                for number, by in missing.items()
+                number: by.get(field.name, null_of(field.data_type))
+                for number, by in absent.items()
                 if field.name not in plan.inserts[number].names
             },
         )
