@@ -7,7 +7,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from delta_ops.maintenance.optimize.overlaps import Ranges
@@ -74,7 +74,15 @@ def merged(files: RunFiles, merges: list[list[int]]) -> RunFiles:
     return run_files(spans)
 
 
+TOO_LARGE_BETWEEN_NEIGHBOURS: Spans = [
+    *[(0, 0, 1, -1)] * 4,
+    *[(0, 3, 1, -1), (1, 1, 1, -1), (2, 2, 75, -1), (2, 2, 75, -1), (3, 3, 1, -1)],
+]
+"""Without the merge of the first five, which is too large, the small files are not neighbours."""
+
+
 @given(SPANS)
+@example(TOO_LARGE_BETWEEN_NEIGHBOURS)
 def test_a_merge_leaves_no_key_too_deep_and_makes_none_deeper(spans: Spans) -> None:
     files = run_files(spans)
     merges = choose_merges(files, LIMITS, Budget())
@@ -85,6 +93,7 @@ def test_a_merge_leaves_no_key_too_deep_and_makes_none_deeper(spans: Spans) -> N
 
 
 @given(SPANS)
+@example(TOO_LARGE_BETWEEN_NEIGHBOURS)
 def test_merges_come_to_rest(spans: Spans) -> None:
     files = merged(run_files(spans), choose_merges(run_files(spans), LIMITS, Budget()))
     assert choose_merges(files, LIMITS, Budget()) == []

@@ -85,9 +85,14 @@ def choose_merges(files: RunFiles, limits: MergeLimits, budget: Budget) -> list[
         budget: The bytes of the chosen files are taken from it.
     """
     units = _units_of(files, limits.target_size_bytes // _LEAST_SHARE)
-    for chain in _chains(units):
-        _merge_deep(units, chain, limits.most_depth, budget)
-    _merge_small(units, limits, budget)
+    num_units = 0
+    # A merge can make further ones worth while; chosen at once, they rewrite each row only once.
+    while len(units.firsts) != num_units:
+        num_units = len(units.firsts)
+        for chain in _chains(units):
+            _merge_deep(units, chain, limits.most_depth, budget)
+        _merge_small(units, limits, budget)
+        units = units.without_merged()
     chosen = [units.members[each] for each in units.merged_units()]
     return [each for each in chosen if len(each) >= limits.min_files]
 
@@ -100,18 +105,31 @@ class _Units:
     """The first place of each unit. There is one place for each rank, and one between two ranks."""
     lasts: Ints
     sizes: Ints
-    weights: Ints
-    """Sizes, with a lower bound."""
+    least_weight: int
+    """Smaller units count as so large."""
     members: list[list[int]]
     """Numbers of the files."""
     is_alive: npt.NDArray[np.bool_]
     """False: the unit was merged into another."""
     is_merged: npt.NDArray[np.bool_]
     """Whether the files of the unit will be rewritten."""
-    num_places: int = field(init=False)
+    weights: Ints = field(init=False)
 
     def __post_init__(self) -> None:
-        self.num_places = int(self.lasts.max(initial=-1)) + 1
+        self.weights = np.maximum(self.sizes, self.least_weight)
+
+    def without_merged(self) -> _Units:
+        """The units as they will be after the merges."""
+        alive = np.flatnonzero(self.is_alive)
+        return _Units(
+            firsts=self.firsts[alive],
+            lasts=self.lasts[alive],
+            sizes=self.sizes[alive],
+            least_weight=self.least_weight,
+            members=[self.members[each] for each in alive],
+            is_alive=np.ones(len(alive), bool),
+            is_merged=self.is_merged[alive],
+        )
 
     def merged_units(self) -> list[int]:
         """The units to rewrite, in the order of their keys."""
@@ -135,7 +153,9 @@ class _Units:
         return first
 
     def _hull(self, numbers: Ints) -> tuple[int, int]:
-        return int(self.firsts[numbers].min()), int(self.lasts[numbers].max())
+        first, last = int(self.firsts[numbers].min()), int(self.lasts[numbers].max())
+        # Only a unit of one value ends with a place of a rank: elsewhere the last value is no part.
+        return first, max(first, last - 1) if last % 2 == 0 else last
 
 
 def _units_of(files: RunFiles, least_weight: int = 1) -> _Units:
@@ -160,7 +180,7 @@ def _units_of(files: RunFiles, least_weight: int = 1) -> _Units:
         firsts=firsts[order][starts],
         lasts=np.maximum.reduceat(lasts[order], starts) if len(order) else lasts,
         sizes=sizes,
-        weights=np.maximum(sizes, max(least_weight, 1)),
+        least_weight=max(least_weight, 1),
         members=members,
         is_alive=np.ones(len(starts), bool),
         is_merged=np.zeros(len(starts), bool),
@@ -236,26 +256,43 @@ def _merge_small(units: _Units, limits: MergeLimits, budget: Budget) -> None:
     """Merge small units that follow each other."""
     alive = np.flatnonzero(units.is_alive)
     small = alive[units.sizes[alive] < limits.small_bytes]
-    small = small[np.lexsort((units.lasts[small], units.firsts[small]))]
+    keys = units.sizes[small], units.lasts[small], units.firsts[small]
+    small = small[np.lexsort(keys)]
     depths = _depths(units.firsts[alive], units.lasts[alive])
-    for window in _windows(units, small, depths, limits.target_size_bytes):
-        for numbers in _split_at_large(units, window):
-            if sum(len(units.members[each]) for each in numbers) < limits.min_files:
-                continue
-            taken = np.array(numbers)
-            cost = units.new_bytes(taken)
-            if budget.allows(cost):
-                budget.spend(cost)
-                units.merge(taken)
+    for numbers in _groups(units, small.tolist(), depths, limits.target_size_bytes):
+        if sum(len(units.members[each]) for each in numbers) < limits.min_files:
+            continue
+        taken = np.array(numbers)
+        cost = units.new_bytes(taken)
+        if budget.allows(cost):
+            budget.spend(cost)
+            units.merge(taken)
+
+
+def _groups(
+    units: _Units, small: Sequence[int], depths: Ints, target_size_bytes: int
+) -> Iterator[Sequence[int]]:
+    """Yield neighbours to merge: no unit is large for its group, and no key becomes deeper."""
+    for window in _windows(units, small, depths, target_size_bytes):
+        if len(window) < 2:
+            continue
+        weights = units.weights[list(window)]
+        large = int(np.argmax(weights))
+        if weights[large] <= _GROWTH * (weights.sum() - weights[large]):
+            yield window
+            continue
+        # Without the large unit, the units on one side may be neighbours no more.
+        for part in (window[:large], window[large + 1 :]):
+            yield from _groups(units, part, depths, target_size_bytes)
 
 
 def _windows(
-    units: _Units, small: Ints, depths: Ints, target_size_bytes: int
+    units: _Units, small: Sequence[int], depths: Ints, target_size_bytes: int
 ) -> Iterator[Sequence[int]]:
     """Yield neighbours that fit into one file and whose merge makes no key deeper."""
     window: list[int] = []
     size = last = deepest = 0
-    for each in small.tolist():
+    for each in small:
         first, end = int(units.firsts[each]), int(units.lasts[each])
         own = int(depths[first : end + 1].max())
         between = depths[last + 1 : first]
@@ -271,18 +308,3 @@ def _windows(
         last, deepest = max(last, end), max(deepest, own)
     if window:
         yield window
-
-
-def _split_at_large(units: _Units, window: Sequence[int]) -> Iterator[Sequence[int]]:
-    """Yield the parts of a window without units that are large for their part."""
-    parts = [window]
-    while parts:
-        part = parts.pop()
-        if len(part) < 2:
-            continue
-        weights = units.weights[list(part)]
-        large = int(np.argmax(weights))
-        if weights[large] > _GROWTH * (weights.sum() - weights[large]):
-            parts += [part[large + 1 :], part[:large]]
-        else:
-            yield part
