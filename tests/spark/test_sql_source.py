@@ -168,7 +168,8 @@ def test_versions_of_a_path_in_one_query(delta: SparkSession, table: Path) -> No
 
 
 def test_a_database_of_that_name_keeps_its_tables(spark: SparkSession, tmp_path: Path) -> None:
-    spark.sql(f"CREATE DATABASE delta LOCATION '{tmp_path}/d'")
+    # With its catalog, because this session may know our catalog `delta` from an earlier test.
+    spark.sql(f"CREATE DATABASE spark_catalog.delta LOCATION '{tmp_path}/d'")
     try:
         ds.register(spark)
         session = spark.newSession()
@@ -181,7 +182,7 @@ def test_a_database_of_that_name_keeps_its_tables(spark: SparkSession, tmp_path:
     finally:
         ds.unregister(spark)
         spark.conf.unset("spark.sql.catalog.delta")
-        spark.sql("DROP DATABASE delta CASCADE")
+        spark.sql("DROP DATABASE spark_catalog.delta CASCADE")
 
 
 REFUSED = [

@@ -108,7 +108,7 @@ def outcome(session: SparkSession, text: str) -> tuple[object, ...]:
     try:
         result = session.sql(text)
         plan: Any = result._jdf.queryExecution().analyzed().toString()
-        found = sorted(map(repr, result.collect()))
+        found = sorted(SEEN_IN_PLANS.sub("", repr(row)) for row in result.collect())
         return SEEN_IN_PLANS.sub("", str(plan)), result.schema.simpleString(), found
     except PySparkException as error:
         lines = str(error).strip().splitlines()
