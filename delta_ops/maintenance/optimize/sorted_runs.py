@@ -92,7 +92,7 @@ def choose_merges(files: RunFiles, limits: MergeLimits, budget: Budget) -> list[
         for chain in _chains(units):
             _merge_deep(units, chain, limits.most_depth, budget)
         _merge_small(units, limits, budget)
-        units = units.without_merged()
+        units = units.remaining_units()
     chosen = [units.members[each] for each in units.merged_units()]
     return [each for each in chosen if len(each) >= limits.min_files]
 
@@ -118,7 +118,7 @@ class _Units:
     def __post_init__(self) -> None:
         self.weights = np.maximum(self.sizes, self.least_weight)
 
-    def without_merged(self) -> _Units:
+    def remaining_units(self) -> _Units:
         """The units as they will be after the merges."""
         alive = np.flatnonzero(self.is_alive)
         return _Units(
