@@ -83,15 +83,16 @@ def find_sort_columns(
 
 
 def find_order(
-    definition: TableDefinition, order_by: Sequence[str], table: str
+    definition: TableDefinition, order_by: str | Sequence[str], table: str
 ) -> list[StructField]:
     """Find the columns that a scan is ordered by.
 
     Raises:
         InvalidRequestError: As `find_sort_columns`, or there are none.
     """
+    names = [order_by] if isinstance(order_by, str) else order_by
     with naming_table(table):
-        paths = [path_of_name(name, definition.schema) for name in order_by]
+        paths = [path_of_name(name, definition.schema) for name in names]
         fields = [each.field for each in find_sort_columns(definition, paths)]
     if not fields:
         raise InvalidRequestError(

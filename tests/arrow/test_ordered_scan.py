@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -128,8 +131,39 @@ def test_a_file_of_several_row_groups_is_read_in_order(tmp_path: Path) -> None:
     da.write(tmp_path, pa.table({"id": ids}), configuration={NAME: "id"})
     (add,) = DeltaLog(tmp_path).snapshot().add_files()
     assert pq.read_metadata(tmp_path / add.path).num_row_groups == 2
-    batches = da.to_batches(tmp_path, order_by=["id"])
+    batches = da.to_batches(tmp_path, order_by="id")
     assert [each for batch in batches for each in batch["id"].to_pylist()] == list(range(number))
+
+
+PEAK = """
+import sys
+import pyarrow as pa
+import delta_ops.arrow as da
+last, num_rows = -1, 0
+for batch in da.to_batches(sys.argv[1], order_by=["id"]):
+    assert last <= batch["id"][0].as_py()
+    last, num_rows = batch["id"][-1].as_py(), num_rows + batch.num_rows
+print(num_rows, pa.default_memory_pool().max_memory())
+"""
+
+
+@pytest.mark.full
+def test_memory_grows_neither_with_the_files_nor_with_their_rows(tmp_path: Path) -> None:
+    file_rows = ROW_GROUP_ROWS + 200_000
+    order = np.random.default_rng(1).permutation(file_rows)
+    peaks = []
+    for number in range(6):  # each file overlaps the next: the depth is 2
+        ids = order + number * (file_rows // 2 + 1)
+        columns = {"id": ids, **dict.fromkeys("abc", ids * 7919 % 1000003)}
+        da.write(tmp_path, pa.table(columns), configuration={} if number else {NAME: "id"})
+        if number in (2, 5):
+            command = [sys.executable, "-c", PEAK, str(tmp_path)]
+            found = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+            num_rows, peak = map(int, found.split())
+            assert num_rows == (number + 1) * file_rows
+            peaks.append(peak)
+    assert max(peaks) < 8 * len(columns) * file_rows  # the values of one file
+    assert peaks[1] < 1.2 * peaks[0]
 
 
 def test_files_state_their_order_and_stay_sorted(tmp_path: Path) -> None:

@@ -16,9 +16,8 @@ from delta_ops.arrow.char_columns import plan_padding
 from delta_ops.arrow.read.file_columns import FileColumns
 from delta_ops.arrow.read.file_scan import FileScan, StoredFile
 from delta_ops.arrow.read.file_values import Partitioning
-from delta_ops.arrow.read.projection import drop_columns, plan_selection, project
+from delta_ops.arrow.read.projection import drop_columns, plan_condition, plan_selection, project
 from delta_ops.arrow.read.reading import read_soon
-from delta_ops.arrow.read.scan import plan_condition
 from delta_ops.errors import naming_table
 from delta_ops.log import TableOrPlace, log_of
 from delta_ops.planning.change_feed import ChangedFile, ChangeFeed, plan_changes

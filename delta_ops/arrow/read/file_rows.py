@@ -43,8 +43,6 @@ _LEAST_ROWS, _LEAST_COLUMN_BYTES, _WIDE_BYTES = 1 << 12, 32 << 10, 64 << 20
 very many columns, a batch costs more than its rows."""
 _SMALL_BYTES = 1 << 20
 """For files up to this size it is acceptable to read some columns twice."""
-_LARGE_GROUP_BYTES = 32 << 20
-"""Larger row groups, by their wanted columns, are read in buffers."""
 _BUFFER_BYTES = 1 << 20
 _MUCH_BYTES = 1 << 28
 """Limit for the size of a row group if each value were as large as its whole column. Above this
@@ -85,8 +83,8 @@ def read_rows(scan: FileScan, stored: StoredFile, use_threads: bool) -> Iterator
                 validate_chunks(metadata, size, chunk_numbers, _all_groups(metadata))
             groups = _row_groups(scan, metadata)
             texts = repeated_texts(metadata, chunk_numbers, groups, least_rows)
-            is_large = size > _LARGE_GROUP_BYTES
-            buffer_bytes = _buffer_bytes(metadata, leaves, groups) if is_large else 0
+            most = scan.whole_group_bytes
+            buffer_bytes = _buffer_bytes(metadata, leaves, groups, most) if size > most else 0
             scan.latest_texts.leaves = texts
             reopens = bool(texts != expected or buffer_bytes)
             rows = open_parquet(source, metadata, texts, buffer_bytes) if reopens else file
@@ -143,16 +141,16 @@ def _has_little(group: pq.RowGroupMetaData) -> bool:
 
 
 def _buffer_bytes(
-    metadata: pq.FileMetaData, leaves: Sequence[int], row_groups: Sequence[int]
+    metadata: pq.FileMetaData, leaves: Sequence[int], row_groups: Sequence[int], most: int
 ) -> int:
     """Return how many bytes of a column to read at once; 0 means all, which is faster."""
     large = [
         group
         for group in map(metadata.row_group, row_groups)
-        if group.total_byte_size > _LARGE_GROUP_BYTES  # otherwise its columns are small too
+        if group.total_byte_size > most  # otherwise its columns are small too
     ]
     sizes = (sum(group.column(i).total_compressed_size for i in leaves) for group in large)
-    return _BUFFER_BYTES if max(sizes, default=0) > _LARGE_GROUP_BYTES else 0
+    return _BUFFER_BYTES if max(sizes, default=0) > most else 0
 
 
 def _all_groups(metadata: pq.FileMetaData) -> range:

@@ -17,6 +17,8 @@ from delta_ops.planning.commit_changes import Deleted, Difference
 from delta_ops.protocol.actions import DeletionVector
 from delta_ops.protocol.row_tracking import RowColumns
 
+WHOLE_GROUP_BYTES = 32 << 20
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowIds:
@@ -72,6 +74,9 @@ class FileScan:
     """An Arrow expression that is true for the wanted rows; None means all rows."""
     row_groups: ChooseRowGroups | None = None
     """Chooses the row groups that can hold wanted rows; None means all."""
+    whole_group_bytes: int = WHOLE_GROUP_BYTES
+    """Larger row groups of local files, by their wanted columns, are read in buffers, which is
+    slower and takes less memory."""
     latest_texts: LatestTexts = field(
         init=False, repr=False, compare=False, default_factory=LatestTexts
     )

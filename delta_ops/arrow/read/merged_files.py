@@ -2,17 +2,20 @@
 
 1. Files are opened in the order of the lowest value that their statistics allow, so only files that
    overlap are open at the same time.
-2. A file that states the order is read batch by batch. Another file is read whole, and sorted.
+2. A file that states the order is read batch by batch, or its row groups are, each on its own, if
+   only they state it. Another file is read whole, and sorted.
 3. Unread rows are not below the last rows that were read. So all rows up to the first of these are
    complete: they are merged, and yielded.
 
-Memory holds the open files' current row groups, and the open files without a stated order.
+Memory holds a few batches of each open file or row group, and the open files without a stated
+order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -72,8 +75,9 @@ class MergedFiles:
     """The columns of the rows."""
     read: Callable[[AddFile], Iterator[pa.RecordBatch]]
     """Yields the rows of a file."""
-    states_order: Callable[[AddFile], bool]
-    """Whether a file says that its rows have the order."""
+    sorted_parts: Callable[[AddFile], Sequence[SortedBatches]]
+    """The rows of a file in parts, each of which the file says to have the order; empty: a file
+    without a stated order."""
     hold: HoldSorted | None = None
     """Sorts the rows of a file without a stated order; None: as one part in memory."""
     most_bytes: int | None = None
@@ -146,21 +150,21 @@ class MergedFiles:
         return int(pc.sum(below, min_count=0).as_py())
 
     def _open(self, add: AddFile, others: Sequence[_Open]) -> list[_Open]:
-        batches = self.read(add)
-        is_stated = self.states_order(add)
-        if is_stated:
-            batches = self._verify_order(add, batches)
-        if is_stated and not self._is_full(others):
-            parts: Sequence[SortedBatches] = [batches]
-        elif self.hold is not None:
-            parts = self.hold(batches)
-        else:
-            rows = pa.Table.from_batches(batches, self.schema)
-            parts = [iter(sort_rows(rows, self._names).to_batches())]
+        parts: Sequence[SortedBatches] = [
+            self._verify_order(add, part) for part in self.sorted_parts(add)
+        ]
+        if not parts or self._is_full(others):
+            parts = self._sort(chain(*parts) if parts else self.read(add))
         opened = [_Open(self.schema.empty_table(), part) for part in parts]
         for each in opened:
             self._read_more(each, len(others) + len(opened))
         return opened
+
+    def _sort(self, batches: Iterator[pa.RecordBatch]) -> Sequence[SortedBatches]:
+        if self.hold is not None:
+            return self.hold(batches)
+        rows = pa.Table.from_batches(batches, self.schema)
+        return [iter(sort_rows(rows, self._names).to_batches())]
 
     def _is_full(self, opened: Sequence[_Open]) -> bool:
         """Whether open files have too many rows in memory."""

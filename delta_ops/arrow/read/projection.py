@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 
 from delta_ops.arrow.nesting import Rules, plan_fields
 from delta_ops.errors import InvalidRequestError
 from delta_ops.option_words import option
+from delta_ops.protocol.predicate import Predicate, resolve, to_arrow
+from delta_ops.protocol.predicate import columns as predicate_columns
 from delta_ops.protocol.schema import ColumnPath, StructField, StructType, find_field
 from delta_ops.protocol.schema.column_names import path_of_name
 
@@ -111,3 +114,20 @@ _SAME = Rules(
     leaf=lambda _source, _target, _path: lambda array: array,
     validate_names=lambda _source, _wanted, _path: None,
 )
+
+
+def plan_condition(
+    schema: StructType, wanted: StructType, predicate: Predicate | None
+) -> tuple[StructType, Any]:
+    """Return the columns to read, and the predicate as an Arrow expression.
+
+    The columns are the wanted columns and the columns of the predicate.
+
+    Raises:
+        InvalidRequestError: The predicate does not fit the schema.
+    """
+    if predicate is None:
+        return unite(schema, [wanted]), None
+    resolved = resolve(predicate, schema)
+    in_condition = select(schema, sorted(predicate_columns(resolved)))
+    return unite(schema, [wanted, in_condition]), to_arrow(resolved, schema)

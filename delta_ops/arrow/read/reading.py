@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from typing import TypeVar
@@ -23,6 +24,18 @@ RowsOfFiles = Callable[[Sequence[AddFile]], Iterable[pa.RecordBatch]]
 """Yields rows that are made of the rows of files."""
 ReadFiles = Callable[[Iterable[AddFile]], Iterator[pa.RecordBatch]]
 """Yields the rows of live files, in the order of the files."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A planned request: its files, and how their rows are read."""
+
+    files: Iterable[AddFile]
+    read: ReadFiles
+    read_row_group: Callable[[AddFile, int], Iterator[pa.RecordBatch]]
+    """Yields the rows of one row group of a file."""
+
+
 ReadRows = Callable[[Storage, Iterable[tuple[FileScan, StoredFile]]], Iterator[pa.RecordBatch]]
 """Yields the wanted rows of each file, in the order of the files."""
 

@@ -61,3 +61,13 @@ def plan_row_groups(
         return [group for group, is_wanted in zip(groups, mask, strict=True) if is_wanted]
 
     return choose
+
+
+def choose_one_group(choose: ChooseRowGroups | None, number: int) -> ChooseRowGroups:
+    """Choose one row group, if it can hold a matching row."""
+
+    def choose_one(metadata: pq.FileMetaData) -> Sequence[int]:
+        chosen = range(metadata.num_row_groups) if choose is None else choose(metadata)
+        return [number] if number in chosen else []
+
+    return choose_one

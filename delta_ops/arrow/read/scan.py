@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import date
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,16 +20,30 @@ from delta_ops.arguments import validate_arguments
 from delta_ops.arrow.char_columns import plan_padding
 from delta_ops.arrow.expressions.conditions import Condition, condition_of
 from delta_ops.arrow.read.file_columns import FileColumns
-from delta_ops.arrow.read.file_scan import FileScan, Numbered, RowIds, StoredFile
+from delta_ops.arrow.read.file_scan import WHOLE_GROUP_BYTES, FileScan, Numbered, RowIds, StoredFile
 from delta_ops.arrow.read.file_values import Partitioning, plan_partitioning
 from delta_ops.arrow.read.ordered import ordered_batches
-from delta_ops.arrow.read.projection import drop_columns, plan_selection, project, select, unite
-from delta_ops.arrow.read.reading import AHEAD_BYTES, ReadFiles, ReadRows, read_all, read_soon
-from delta_ops.arrow.read.row_groups import plan_row_groups
+from delta_ops.arrow.read.projection import (
+    drop_columns,
+    plan_condition,
+    plan_selection,
+    project,
+    select,
+    unite,
+)
+from delta_ops.arrow.read.reading import (
+    AHEAD_BYTES,
+    ReadFiles,
+    ReadRows,
+    Request,
+    read_all,
+    read_soon,
+)
+from delta_ops.arrow.read.row_groups import choose_one_group, plan_row_groups
 from delta_ops.clock import system_clock
 from delta_ops.error_texts import first_line
 from delta_ops.errors import InvalidRequestError, StorageError, naming_table
-from delta_ops.log import ScanPlan, Snapshot, Source, plan_scan, snapshot_of
+from delta_ops.log import Snapshot, Source, plan_scan, snapshot_of
 from delta_ops.planning.commit_changes import Deleted
 from delta_ops.planning.conditions import simplify_condition
 from delta_ops.planning.recorded_reads import record_read
@@ -37,8 +51,7 @@ from delta_ops.protocol.actions import AddFile
 from delta_ops.protocol.arrow_values import empty_table
 from delta_ops.protocol.expression import Expression
 from delta_ops.protocol.file_paths import canonical_path
-from delta_ops.protocol.predicate import Predicate, resolve, to_arrow
-from delta_ops.protocol.predicate import columns as predicate_columns
+from delta_ops.protocol.predicate import Predicate, resolve
 from delta_ops.protocol.row_tracking import (
     RowColumns,
     row_columns,
@@ -48,6 +61,9 @@ from delta_ops.protocol.row_tracking import (
 from delta_ops.protocol.schema import StructType
 from delta_ops.protocol.schema.arrow_types import arrow_schema_from_schema
 from delta_ops.protocol.table_definition import TableDefinition, validate
+
+_ORDERED_GROUP_BYTES = 4 << 20
+"""As `WHOLE_GROUP_BYTES`, for the files of an ordered scan: many can be open."""
 
 
 def to_table(
@@ -100,14 +116,14 @@ def to_batches(
     timestamp: str | date | None = None,
     ref: str | None = None,
     partition_time_zone: str = "UTC",
-    order_by: Sequence[str] | None = None,
+    order_by: str | Sequence[str] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Return the rows of `to_table` as batches, with a few batches in memory at a time.
 
     Args:
-        order_by: Columns to order the rows by, ascending; nulls first, NaN last. Files that overlap
-            are merged. Files that do not state that they are sorted by these columns are read
-            whole. Use a sort key (`delta_ops.sortKey`) to keep memory small.
+        order_by: Column or columns to order the rows by, ascending; nulls first, NaN last. Files
+            that overlap are merged. Files that do not state that they are sorted by these columns
+            are read whole. Use a sort key (`delta_ops.sortKey`) to keep memory small.
 
     Examples:
         >>> sum(batch.num_rows for batch in da.to_batches("lake/orders", columns=["id"]))
@@ -120,7 +136,13 @@ def to_batches(
             snapshot,
             wanted,
             order_by,
-            lambda needed: _plan_request(snapshot, needed, predicate, partition_time_zone),
+            lambda needed: _plan_request(
+                snapshot,
+                needed,
+                predicate,
+                partition_time_zone,
+                whole_group_bytes=_ORDERED_GROUP_BYTES,
+            ),
         )
     return _matching_batches(snapshot, wanted, predicate, partition_time_zone)
 
@@ -292,8 +314,8 @@ def _matching_batches(
     read_rows: ReadRows = read_all,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a user's request, with char columns padded."""
-    files, read = _plan_request(snapshot, wanted, predicate, partition_time_zone, read_rows)
-    return read(files)
+    request = _plan_request(snapshot, wanted, predicate, partition_time_zone, read_rows)
+    return request.read(request.files)
 
 
 def _plan_request(
@@ -302,8 +324,9 @@ def _plan_request(
     predicate: Predicate | Expression | str | None,
     partition_time_zone: str,
     read_rows: ReadRows = read_all,
-) -> tuple[ScanPlan, ReadFiles]:
-    """Plan a user's request: its files, and how their rows are read."""
+    whole_group_bytes: int = WHOLE_GROUP_BYTES,
+) -> Request:
+    """Plan a user's request."""
     implied, condition = split_condition(predicate, snapshot)
     files = plan_scan(snapshot, implied, partition_time_zone=partition_time_zone)
     record_read(snapshot, implied)
@@ -312,17 +335,22 @@ def _plan_request(
         in_condition = select(snapshot.schema, condition.columns)
         needed = unite(snapshot.schema, [wanted, in_condition])
     planned = _plan_scan(snapshot, needed, implied, partition_time_zone, snapshot.definition)
+    whole = replace(planned.scan, whole_group_bytes=whole_group_bytes)
     keep = plan_selection(*map(arrow_schema_from_schema, (needed, wanted)))
     pad = plan_padding(wanted)
 
-    def read(adds: Iterable[AddFile]) -> Iterator[pa.RecordBatch]:
-        stored = ((planned.scan, planned.stored_file(add)) for add in adds)
+    def read(adds: Iterable[AddFile], scan: FileScan = whole) -> Iterator[pa.RecordBatch]:
+        stored = ((scan, planned.stored_file(add)) for add in adds)
         rows: Iterator[pa.RecordBatch] = map(planned.select, read_rows(snapshot.storage, stored))
         if condition is not None:
             rows = (keep(batch.filter(condition.mask(batch))) for batch in rows)
         return map(pad, rows)
 
-    return files, read
+    def read_row_group(add: AddFile, number: int) -> Iterator[pa.RecordBatch]:
+        choose = choose_one_group(whole.row_groups, number)
+        return read([add], replace(whole, row_groups=choose))
+
+    return Request(files=files, read=read, read_row_group=read_row_group)
 
 
 def split_condition(
@@ -393,23 +421,6 @@ def _plan_scan(
 
     select = plan_selection(scan.schema, arrow_schema_from_schema(wanted))
     return _PlannedScan(scan, stored_file, select)
-
-
-def plan_condition(
-    schema: StructType, wanted: StructType, predicate: Predicate | None
-) -> tuple[StructType, Any]:
-    """Return the columns to read, and the predicate as an Arrow expression.
-
-    The columns are the wanted columns and the columns of the predicate.
-
-    Raises:
-        InvalidRequestError: The predicate does not fit the schema.
-    """
-    if predicate is None:
-        return unite(schema, [wanted]), None
-    resolved = resolve(predicate, schema)
-    in_condition = select(schema, sorted(predicate_columns(resolved)))
-    return unite(schema, [wanted, in_condition]), to_arrow(resolved, schema)
 
 
 def stored_file_of(

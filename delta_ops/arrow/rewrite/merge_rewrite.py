@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from delta_ops.arrow.read.count import num_live_rows
 from delta_ops.arrow.read.merged_files import MergedFiles, SortedBatches
-from delta_ops.arrow.read.ordered import states_order
+from delta_ops.arrow.read.ordered import count_sorted_parts
 from delta_ops.arrow.read.scan import plan_reading_kept
 from delta_ops.arrow.rewrite.ordered_rewrite import WriteFile
 from delta_ops.arrow.sorting import sort_rows
@@ -50,7 +50,7 @@ def write_merged(
     read = plan_reading_kept(
         snapshot, schema.names, ahead_bytes=max(memory_bytes // 4 // len(files), _LEAST_AHEAD_BYTES)
     )
-    unsorted = {add.path for add in files if not states_order(add, fields, snapshot)}
+    unsorted = {add.path for add in files if count_sorted_parts(add, fields, snapshot) != 1}
     held_bytes = max(memory_bytes // 2 // max(len(unsorted), 1), _LEAST_HELD_BYTES)
     spilled = _SpilledRows(schema, [each.name for each in fields], held_bytes, memory_bytes // 4)
     merged = MergedFiles(
@@ -58,7 +58,7 @@ def write_merged(
         order=fields,
         schema=schema,
         read=lambda add: read([add]),
-        states_order=lambda add: add.path not in unsorted,
+        sorted_parts=lambda add: [] if add.path in unsorted else [read([add])],
         hold=spilled.hold,
         most_bytes=memory_bytes // 2,
     )

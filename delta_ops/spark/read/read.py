@@ -76,7 +76,7 @@ def read(
     version: int | None = None,
     timestamp: str | date | None = None,
     ref: str | None = None,
-    order_by: Sequence[str] | None = None,
+    order_by: str | Sequence[str] | None = None,
 ) -> DataFrame:
     """Read the rows of a snapshot or of one version of a table, by default the latest.
 
@@ -88,9 +88,9 @@ def read(
         version: The version to read. Excludes `timestamp`.
         timestamp: Read the version at this time, in UTC unless it has a zone.
         ref: Read a tag or branch, such as `tag:2026-11`; see `delta_ops.versioning`.
-        order_by: Columns to order the rows by, ascending; nulls first, NaN last. Each partition has
-            the rows of files that overlap, and partitions follow each other in order, without a
-            shuffle. Use a sort key (`delta_ops.sortKey`) to have many partitions.
+        order_by: Column or columns to order the rows by, ascending; nulls first, NaN last. Each
+            partition has the rows of files that overlap, and partitions follow each other in order,
+            without a shuffle. Use a sort key (`delta_ops.sortKey`) to have many partitions.
 
     Raises:
         InvalidRequestError: A column is missing or named twice, the predicate does not fit the
@@ -134,7 +134,7 @@ def read(
 def _read_in_order(
     spark: SparkSession,
     snapshot: Snapshot,
-    order_by: Sequence[str],
+    order_by: str | Sequence[str],
     predicate: Predicate | Expression | Column | str | None,
 ) -> DataFrame:
     """Read the matching rows with all columns, in order."""
