@@ -171,7 +171,7 @@ def test_a_value_of_a_frame_is_the_same_or_refused(
             columns.append(misfit[0].alias(f"{len(pairs)} misfit"))
     types = {source.name: wrap_type(source) for source in PRIMITIVES}
     found = frame_of(spark, side_by_side(data), types).select(*columns).toArrow()
-    assert len(pairs) > 3
+    assert pairs
     for number, (source, target) in enumerate(pairs, 1):
         before, after = data[source.name], found[f"{number} fitted"].combine_chunks()
         name = f"{number} misfit"
