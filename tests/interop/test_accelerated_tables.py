@@ -9,8 +9,10 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from pyspark.sql import SparkSession
 
 import delta_ops.arrow as da
+import delta_ops.spark as ds
 from delta_ops import DeltaLog, col
 from delta_ops.log.scan_cache.hint import TAG
 from delta_ops.log.scan_cache_write.write import write_scan_cache
@@ -105,3 +107,36 @@ def test_a_table_stays_right_while_another_engine_changes_it(table: Path, engine
     assert steps_of(table, CONDITIONS[1][0]) >= {"scan cache"}
     (index,) = list_indexes(table)
     assert (index.coverage, index.problems) == (1, ())
+
+
+SPARK_CONDITIONS = "id = 5", "p = 'b'", "id > 7 AND p <> 'a'", "id IN (3, 40, 100)"
+"""The texts of `CONDITIONS`."""
+
+
+@pytest.mark.spark
+def test_filters_of_spark_stay_right_while_another_engine_changes_the_table(
+    table: Path, spark: SparkSession
+) -> None:
+    def validate_filters() -> None:
+        everything = da.to_table(table)
+        frame = ds.read(spark, table)
+        for text, (_, matches) in zip(SPARK_CONDITIONS, CONDITIONS, strict=True):
+            expected = rows(everything.filter(matches(everything)))
+            by_sql = spark.sql(f"SELECT * FROM delta.`{table}` WHERE {text}")
+            for found in (ds.read(spark, table, predicate=text), frame.where(text), by_sql):
+                assert rows(found.toArrow()) == expected, text
+
+    deltalake = Deltalake()
+    ds.register(spark)
+    try:
+        validate_filters()
+        deltalake.append(table, rows_of([5, 40], "b"), partition_by=["p"])
+        validate_filters()
+        deltalake.replace_partition(table, rows_of([7, 40], "a"), "a")
+        deltalake.optimize(table)
+        validate_filters()
+        deltalake.vacuum(table)
+        refresh_index(table, "by_id")
+        validate_filters()
+    finally:
+        ds.unregister(spark)
