@@ -40,6 +40,7 @@ class Surface(Enum):
     TERMINAL = "delta-ops"
     ASSET = "metadata of assets and inputs, and fields of the IO manager"
     RUN_CONFIG = "run config of Dagster jobs"
+    RESOURCE = "fields of Dagster resources"
 
 
 _surface: ContextVar[Surface] = ContextVar("surface", default=Surface.PYTHON)
@@ -55,6 +56,7 @@ class Words:
     terminal: str | None = None
     asset: str | None = None
     run_config: str | None = None
+    resource: str | None = None
 
     def on(self, surface: Surface) -> str | None:
         """The word of a surface other than Python."""
@@ -65,7 +67,13 @@ class Words:
 def _same_word(word: str, terminal: str) -> Words:
     """Words for an option with the same name on all surfaces but the terminal."""
     return Words(
-        dataframe=word, sql=word, delta_tables=word, terminal=terminal, asset=word, run_config=word
+        dataframe=word,
+        sql=word,
+        delta_tables=word,
+        terminal=terminal,
+        asset=word,
+        run_config=word,
+        resource=word,
     )
 
 
@@ -74,7 +82,7 @@ _SET_PROPERTIES = "ALTER TABLE ... SET TBLPROPERTIES"
 WORDS: Mapping[str, Words] = {
     # Opening tables
     "storage_options": _same_word("storage_options", "--storage-option"),
-    "lock": Words(asset="lock", run_config="lock"),
+    "lock": Words(asset="lock", run_config="lock", resource="lock"),
     "outside": Words(),
     # Reads
     "columns": Words(terminal="--columns", asset="columns"),
@@ -172,12 +180,13 @@ WORDS: Mapping[str, Words] = {
     "depends_on": Words(),
     "expected_steps": Words(terminal="--expect-step"),
     "older_than": Words(terminal="--older-than"),
-    "expires_in": Words(terminal="--expires-in"),
+    "expires_in": Words(terminal="--expires-in", resource="expires_in_hours"),
     "rebase": Words(terminal="--rebase"),
     "enforce_retention": Words(
         sql="SET spark.databricks.delta.retentionDurationCheck.enabled=false",
         delta_tables="spark.databricks.delta.retentionDurationCheck.enabled=false",
         terminal="--no-enforce-retention",
+        resource="enforce_retention",
     ),
     "ignore_missing_files": Words(
         terminal="--ignore-missing-files", run_config="ignore_missing_files"
@@ -239,6 +248,12 @@ def option(name: str, value: object = _NO_VALUE) -> str:
     if word is None:
         return f"{python} in Python"
     return word if text is None else _join_value(word, text, surface)
+
+
+def has_option(name: str) -> bool:
+    """Whether the user of the current surface can give an option; a key of `WORDS`."""
+    surface = _surface.get()
+    return surface is Surface.PYTHON or WORDS[name].on(surface) is not None
 
 
 def _join_value(word: str, text: str, surface: Surface) -> str:

@@ -29,7 +29,13 @@ from delta_ops import DeltaLog, ddl, maintenance, tables, versioning
 from delta_ops.cli.main import cli
 from delta_ops.errors import InvalidRequestError
 from delta_ops.option_words import WORDS, Surface, option, speaking
-from delta_ops.orchestration import DeltaIOManager, TableRef, build_restore_job
+from delta_ops.orchestration import (
+    DeltaIOManager,
+    DeltaLogResource,
+    DeltaSessionResource,
+    TableRef,
+    build_restore_job,
+)
 from delta_ops.orchestration.io_manager.input_settings import INPUT_KEYS
 from delta_ops.orchestration.io_manager.output_settings import OUTPUT_KEYS
 from delta_ops.orchestration.maintenance.restore_jobs import (
@@ -122,6 +128,10 @@ def words_that_exist() -> dict[Surface, set[str]]:
         },
         Surface.ASSET: {*OUTPUT_KEYS, *INPUT_KEYS, *fields, "the except of the clause"},
         Surface.RUN_CONFIG: {*(name for each in configs for name in each.model_fields), *fields},
+        Surface.RESOURCE: {
+            *DeltaLogResource.model_fields,
+            *DeltaSessionResource.model_fields,
+        },
     }
 
 

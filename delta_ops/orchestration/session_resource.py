@@ -22,6 +22,7 @@ from pydantic import Field, PrivateAttr
 from delta_ops.errors import InvalidRequestError, SessionConflictError, SessionEndedError
 from delta_ops.log import DeltaLog, Snapshot, TableOrPlace
 from delta_ops.log.session_place import fork_place_of
+from delta_ops.option_words import Surface, spoken_on
 from delta_ops.orchestration import dagster_compat as compat
 from delta_ops.orchestration.io_manager.output_txns import (
     step_output_of_op,
@@ -158,6 +159,7 @@ class DeltaSessionResource(dg.ConfigurableResource[None]):
             )
         return fork.staged
 
+    @spoken_on(Surface.RESOURCE)
     def session(self, context: OpContext) -> WriteSession:
         """The session of the run, for its token, its snapshot or its end.
 

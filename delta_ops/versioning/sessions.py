@@ -17,6 +17,7 @@ from delta_ops.log.refs.refs import Refs, Session, load_refs, refs_journal, time
 from delta_ops.log.refs.session_files import ended_error
 from delta_ops.log.refs.sessions import find_session
 from delta_ops.log.refs.side_logs import is_side_log
+from delta_ops.option_words import option
 from delta_ops.transaction.branch_rules import validate_branchable
 from delta_ops.versioning.lifetime import given_life_ms, safe_life, validate_life
 from delta_ops.versioning.session_rebase import put_session
@@ -169,7 +170,8 @@ class _Beginning:
         if self.expires_in > LONGEST_LIFE:
             raise InvalidRequestError(
                 f"a session lives for at most {LONGEST_LIFE.days} days, not for "
-                f"{self.expires_in}; use a branch for longer work"
+                f"{self.expires_in}: give a shorter {option('expires_in')}, or use a branch for "
+                "longer work"
             )
         snapshot = log.snapshot()
         kept = VersionToKeep(log=log, snapshot=snapshot, verb="begin a session at")

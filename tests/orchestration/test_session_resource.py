@@ -367,3 +367,16 @@ def test_fields_are_checked(tmp_path: Path) -> None:
     lake = DeltaLogResource(root=str(tmp_path))
     with pytest.raises(InvalidRequestError, match="has no field tabel"):
         DeltaSessionResource(lake=lake, tabel="orders")
+
+
+@pytest.mark.parametrize(
+    ("hours", "words"),
+    [
+        (0.0001, "not for 0:00:00.360000: give a longer expires_in_hours"),
+        (1000.0, "give a shorter expires_in_hours, or use a branch"),
+        (167.0, "give expires_in_hours and enforce_retention=False"),
+    ],
+)
+def test_a_wrong_lifetime_names_the_field(loading: Load, hours: float, words: str) -> None:
+    with pytest.raises(InvalidRequestError, match=words):
+        run_op(loading, lambda context: session_of(loading, expires_in_hours=hours).fork(context))

@@ -15,7 +15,7 @@ import pytest
 import delta_ops.arrow as da
 from delta_ops import DeltaLog, begin
 from delta_ops.clock import DAY_MS, system_clock
-from delta_ops.ddl import drop_table, generate_manifest
+from delta_ops.ddl import drop_table, generate_manifest, set_properties
 from delta_ops.errors import (
     DeltaOpsError,
     InvalidRequestError,
@@ -29,6 +29,7 @@ from delta_ops.log.refs.branches import branch_log_directory
 from delta_ops.maintenance import clean_up_log, create_checkpoint, health, restore, vacuum
 from delta_ops.maintenance.vacuum import request
 from delta_ops.maintenance.vacuum.candidates import VacuumMode
+from delta_ops.option_words import Surface, speaking
 from delta_ops.storage import open_storage
 from delta_ops.versioning import (
     Branch,
@@ -665,3 +666,17 @@ def test_a_misspelt_location_is_named_rather_than_the_ref(
     with pytest.raises(TableNotFoundError, match="ordres is not a Delta table"):
         call(tmp_path / "ordres")
     assert not (tmp_path / "ordres").exists()
+
+
+def test_a_table_that_keeps_removed_files_for_a_day_has_no_safe_branch(table: Table) -> None:
+    log = table.log
+    set_properties(log, {"delta.deletedFileRetentionDuration": "interval 1 day"})
+    cure = "Raise that property above a day"
+    with pytest.raises(InvalidRequestError, match=f"{cure}, or if only delta_ops vacuums"):
+        create_branch(log, "audit")
+    with (
+        speaking(Surface.ASSET),  # an audited asset begins its branch itself
+        pytest.raises(InvalidRequestError, match=f"{cure}$"),
+    ):
+        create_branch(log, "audit")
+    assert list_branches(log) == []
