@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from delta_ops.log import HistoryEntry, Snapshot
@@ -14,6 +15,7 @@ from delta_ops.maintenance import RestorePlan
 from delta_ops.protocol.columns.mapping import logical_path
 from delta_ops.protocol.schema.column_names import name_of_path
 from delta_ops.spark.file_uris import spark_path
+from delta_ops.spark.versions import frame_of_arrow
 
 _HISTORY = """
     version BIGINT, timestamp TIMESTAMP, userId STRING, userName STRING, operation STRING,
@@ -45,6 +47,13 @@ _MERGED = {
 def frame(spark: SparkSession, rows: Sequence[tuple[Any, ...]], schema: str) -> DataFrame:
     """A DataFrame of local rows, with columns in Spark SQL syntax."""
     return spark.createDataFrame(rows, schema)
+
+
+def figures_frame(spark: SparkSession, figures: Mapping[str, int]) -> DataFrame:
+    """A DataFrame of one row of numbers, by column."""
+    # Through Arrow, because Spark needs a third of the time that a list of rows takes it.
+    row = {name: pa.array([number], pa.int64()) for name, number in figures.items()}
+    return frame_of_arrow(spark, pa.table(row))
 
 
 def history_frame(spark: SparkSession, entries: Iterable[HistoryEntry]) -> DataFrame:
@@ -82,8 +91,8 @@ def detail_frame(spark: SparkSession, snapshot: Snapshot, modified_ms: int | Non
 
 def merge_frame(spark: SparkSession, metrics: Mapping[str, int]) -> DataFrame:
     """The numbers of rows that a merge changed."""
-    row = tuple(sum(metrics.get(name, 0) for name in names) for names in _MERGED.values())
-    return frame(spark, [row], ", ".join(f"{name} BIGINT" for name in _MERGED))
+    figures = {name: sum(metrics.get(each, 0) for each in added) for name, added in _MERGED.items()}
+    return figures_frame(spark, figures)
 
 
 def restore_frame(spark: SparkSession, plan: RestorePlan, wanted: Snapshot) -> DataFrame:
@@ -100,8 +109,7 @@ def restore_frame(spark: SparkSession, plan: RestorePlan, wanted: Snapshot) -> D
         "removed_files_size": sum(each.size for each in plan.removes),
         "restored_files_size": sum(each.size for each in plan.adds),
     }
-    schema = ", ".join(f"{name} BIGINT" for name in figures)
-    return frame(spark, [tuple(figures.values())], schema)
+    return figures_frame(spark, figures)
 
 
 def _history_row(entry: HistoryEntry) -> tuple[Any, ...]:

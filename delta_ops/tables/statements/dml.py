@@ -35,6 +35,7 @@ from delta_ops.spark.statements.names import (
 )
 from delta_ops.spark.versions import is_connect
 from delta_ops.tables.argument_checks import check_condition
+from delta_ops.tables.frames import figures_frame
 from delta_ops.tables.merge_builder import DeltaMergeBuilder, columns_by_qualifier
 from delta_ops.tables.statements.table import Table
 from delta_ops.transaction import CommitResult
@@ -43,7 +44,7 @@ from delta_ops.transaction.requests import DeleteRequest, UpdateRequest
 
 Dml: TypeAlias = nodes.Delete | nodes.Update | nodes.MergeInto | nodes.Insert | nodes.Truncate
 
-_AFFECTED = "num_affected_rows BIGINT"
+_AFFECTED = "num_affected_rows"
 _UNKNOWN = -1
 """The number of deleted rows if removed files have no statistics, as in the reference."""
 _SESSION_CATALOG, _DELTA, _NUM_PARTS = "spark_catalog", "delta", 3
@@ -133,7 +134,7 @@ def _affected_rows(
     if txn is not None:
         reset_txn(table.spark)
     unknown = 0 if result.version is None else _UNKNOWN
-    return table.rows([(result.metrics.get(metric, unknown),)], _AFFECTED)
+    return figures_frame(table.spark, {_AFFECTED: result.metrics.get(metric, unknown)})
 
 
 def _values(
